@@ -32,7 +32,6 @@ from trm.io.files import alone, fingerprint, make_folder, numbered_lines, writin
 from trm.io.problem_files import Entry, carried_name, format_of, read_entries
 from trm.runtime.devices import join_processes, make_files, open_devices
 from trm.runtime.precision import FLOAT32
-from trm.runtime.progress import Meter
 from trm.solving.solution import COLUMNS, GUESSED, VOTED
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
@@ -269,13 +268,10 @@ def work_through(
         parts = {folder / f"{number}.json": number for number in numbers}
         units = enumerate(_units(job.entries(), size))
 
-        meter = Meter("parts of the file")
-        reporting = job._replace(solver=job.solver.reporting(meter))
-
         def solved(unit: int) -> list[dict[str, Any]]:
-            return reporting.lines(next(some for number, some in units if number == unit))
+            return job.lines(next(some for number, some in units if number == unit))
 
-        make_files(fabric, parts, solved, Path.is_file, meter, quiet)
+        make_files(fabric, parts, solved, Path.is_file, "parts of the file", quiet)
         if not fabric.is_global_zero:
             return None
         summary = Summary()

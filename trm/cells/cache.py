@@ -10,7 +10,7 @@ from torch import Tensor
 
 from canvas.cells.order import wavefront
 from canvas.cells.spec import SYMBOL
-from trm.runtime.progress import Report, silent
+from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings
 
 if TYPE_CHECKING:
@@ -94,7 +94,6 @@ class CellCache:
         tokens: Tensor,
         messages: Tensor,
         fronts: Iterable[tuple[slice, Tensor]],
-        report: Report = silent,
     ) -> Decided:
         """Return the decisions of N cells, computed by `canvas.cells.order.wavefront`.
 
@@ -103,13 +102,12 @@ class CellCache:
             messages: int16 [N + 1, 1 + signals], which are replaced: 1, then classes. The last row,
                 for no cell, is 0.
             fronts: the cells front after front, each with its neighbours.
-            report: called after each front.
         """
         found: list[Decided] = []
 
         def decide(cells: slice, around: Tensor) -> Tensor:
             found.append(self.of_cells(tokens[cells], around.long()))
-            report("cells", cells.stop, len(tokens))
+            report("cells", cells.stop, len(tokens), solving=True)
             passed = found[-1].classes.to(messages.dtype)
             passed[:, 0] = 1  # in place of the symbol
             return passed

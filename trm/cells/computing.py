@@ -8,6 +8,7 @@ from trm.cells.predictor import CellPredictor, Worked
 from trm.cells.table import GrowingTable
 from trm.cells.wavefront import Wavefront, run_wavefront
 from trm.models.iterative import Loop, all_right
+from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.noise import generator_of
 
@@ -24,7 +25,7 @@ def growing_table(predictor: CellPredictor) -> GrowingTable:
 def every_cell_once(predictor: CellPredictor, canvases: np.ndarray) -> Wavefront:
     """Fill in masked cells of canvases, uint8 [B, H, W], in the order of writing."""
     tokens = tensor_for(predictor.model, canvases)
-    return run_wavefront(predictor.model, tokens, predictor.cache, predictor.options.report)
+    return run_wavefront(predictor.model, tokens, predictor.cache)
 
 
 @standard_settings(threads=1)
@@ -47,7 +48,7 @@ def in_steps(predictor: CellPredictor, canvases: np.ndarray) -> tuple[Wavefront,
         before = loop.state
         loop.step()
         number += 1
-        options.report("supervision steps, at most", number, int(bound.max()))
+        report("supervision steps, at most", number, int(bound.max()), solving=True)
         differ = (before.messages != loop.state.messages).any(dim=-1)
         changed = (differ | (before.symbols != loop.state.symbols)).any(dim=2)
         steps[changed] = number

@@ -309,7 +309,7 @@ class CellPredictor(Predictor):
 
             table = self._growing = self._growing or growing_table(self)
         try:
-            return table.fill(canvases, self.options.report)
+            return table.fill(canvases)
         except UnknownInputError:
             return None
 

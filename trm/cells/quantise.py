@@ -8,7 +8,6 @@ propagating gradients through stochastic neurons").
 """
 
 from collections import defaultdict
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict
 from math import log
@@ -23,6 +22,7 @@ from canvas.symbols import MASK
 from trm.cells.configs import IntegerCellConfig
 from trm.cells.integer import FRACTION, GATES, MOST, MOST_STATE, Fraction, IntegerCellModel, Rows
 from trm.cells.model import CellModel
+from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings
 
 MOST_INPUTS = 16_384  # whose activations are measured, or whose decisions are compared
@@ -32,8 +32,6 @@ TUNING = ((300, 0.002), (2000, 0.005))
 _BATCH = 2048
 _SILU = 2**11 - 1  # largest integer of the table of SiLU
 _UNIT = 2.0**FRACTION  # a state of 1, as an integer
-
-Report = Callable[[str, int, int], None]  # stage, number done, number in all
 
 
 def nearest(weight: Tensor, bits: int) -> tuple[Tensor, Tensor]:
@@ -68,7 +66,6 @@ def refined(
     model: CellModel,
     ids: Tensor,
     bits: int,
-    report: Report = lambda *_: None,
     *,
     steps: int = TUNING[0][0],
     rate: float = TUNING[0][1],
@@ -79,7 +76,6 @@ def refined(
         model: in float32, on a CPU.
         ids: of op inputs that cells can have, int64 [N].
         bits: of a rounded weight.
-        report: called after each step.
         steps: of AdamW.
         rate: learning rate at the first step; it decays linearly to 0.
     """

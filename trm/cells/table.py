@@ -31,7 +31,7 @@ from canvas.cells.local_rule import Decide
 from canvas.cells.order import wavefront
 from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, input_name
 from canvas.symbols import BLANK, MASK
-from trm.runtime.progress import Report, silent
+from trm.runtime.progress import report
 
 if TYPE_CHECKING:
     from trm.cells.cache import CellCache
@@ -84,7 +84,7 @@ class CellTable:
             raise UnknownInputError
         return value
 
-    def fill(self, canvases: np.ndarray, report: Report = silent) -> np.ndarray:
+    def fill(self, canvases: np.ndarray) -> np.ndarray:
         """Return canvases with all masked cells filled in, uint8 [B, H, W].
 
         The symbols are those of `trm.cells.wavefront.run_wavefront`. Memory beside the canvases
@@ -92,7 +92,6 @@ class CellTable:
 
         Args:
             canvases: uint8 [B, H, W].
-            report: called as the work goes on.
 
         Raises:
             UnknownInputError: an input is not in the table.
@@ -103,16 +102,14 @@ class CellTable:
         for number, box in enumerate(different.tolist()):
             alike = np.flatnonzero(which.reshape(-1) == number)
             if len(alike) == len(filled):
-                self._fill(filled, report, *box)
+                self._fill(filled, *box)
             else:
                 some = filled[alike]
-                self._fill(some, report, *box)
+                self._fill(some, *box)
                 filled[alike] = some
         return filled
 
-    def _fill(
-        self, cells: np.ndarray, report: Report, top: int, bottom: int, left: int, right: int
-    ) -> None:
+    def _fill(self, cells: np.ndarray, top: int, bottom: int, left: int, right: int) -> None:
         """Compute the cells of a box in place by `canvas.cells.order.wavefront`.
 
         The cells of a front lie two columns apart, in one row after the other. So in the flat
@@ -135,7 +132,7 @@ class CellTable:
             found = self.look_up(token, neighbours)
             np.copyto(symbols, self.symbol.take(found), where=token == MASK)
             done += found.size
-            report("cells", done, B * height * width)
+            report("cells", done, B * height * width, solving=True)
             return found
 
         states = _LastFronts(self.directions, B, height)

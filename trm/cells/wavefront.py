@@ -12,7 +12,6 @@ from torch import Tensor
 from trm.cells.cache import CellCache
 from trm.cells.model import CellModel
 from trm.models.iterative import all_right
-from trm.runtime.progress import Report, silent
 
 
 class Wavefront(NamedTuple):
@@ -27,9 +26,7 @@ class Wavefront(NamedTuple):
 
 
 @torch.no_grad()
-def run_wavefront(
-    model: CellModel, tokens: Tensor, cache: CellCache | None = None, report: Report = silent
-) -> Wavefront:
+def run_wavefront(model: CellModel, tokens: Tensor, cache: CellCache | None = None) -> Wavefront:
     """Fill in masked cells; compute every cell once, after all cells that it depends on.
 
     All cells of a front are updated together, see `canvas.cells.order`.
@@ -38,7 +35,6 @@ def run_wavefront(
         model: in evaluation mode.
         tokens: symbol ids, integers [B, H, W]; masked cells are filled in.
         cache: decisions computed before; new ones are added.
-        report: called as the work goes on.
     """
     context = model.encode(tokens, cache)
     canvas, row, column, _, sizes = order = context.order
@@ -50,7 +46,7 @@ def run_wavefront(
     if sizes:
         token, masked = context.tokens[canvas, row, column], context.masked[canvas, row, column]
         messages = margin.new_zeros(len(token) + 1, margin.shape[-1])
-        decided = context.cache.compute(token, messages, order.fronts, report)
+        decided = context.cache.compute(token, messages, order.fronts)
         symbols = torch.where(masked, decided.classes[:, 0], token)
         filled[canvas, row, column] = symbols.to(tokens.dtype)
         log_symbol[canvas, row, column] = decided.log_symbol * masked

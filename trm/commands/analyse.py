@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from trm.commands.arguments import Arguments, Parser, print_table, results, step_numbers, whole
 from trm.evaluation.grid_cells import size_name
 from trm.io.files import make_own_folder, versions, write_json, write_text
-from trm.runtime.progress import progress
+from trm.runtime.progress import progress, report
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -137,8 +137,8 @@ def probe(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
         args.seed, tuple(args.steps or usual), args.problems, args.train_problems
     )
     sizes, by_step, at_last = _sizes(args, solver.task), [], []
-    with progress(args.quiet) as report:
-        study = run_probes(solver, sizes, settings, report)
+    with progress(args.quiet):
+        study = run_probes(solver, sizes, settings)
     for subtask in study.subtasks:
         for number, size in enumerate(study.sizes):
             *_, last = found = study.of(subtask, size)
@@ -180,8 +180,8 @@ def gap(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
         if args.heads and not read_by:
             args.info.print(f"{model['name']} has no auxiliary heads: probes read all sub-tasks")
         sizes = _sizes(args, solver.task)
-        with progress(args.quiet) as report:
-            found[model["name"]] = run_gap(solver, sizes, own, args.subtasks, read_by, report)
+        with progress(args.quiet):
+            found[model["name"]] = run_gap(solver, sizes, own, args.subtasks, read_by)
     ends = "size", "all sub-tasks", "solved", "gap"
     text = "# Compositionality gap\n"
     for name, study in found.items():
@@ -225,8 +225,8 @@ def heads(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     size, *more = _sizes(args, solver.task)
     if more:
         raise ValueError("heads are patched in problems of one size: give one of each length")
-    with progress(args.quiet) as report:
-        found = head_effects(solver, size, args.kinds, args.pairs, args.seed, report)
+    with progress(args.quiet):
+        found = head_effects(solver, size, args.kinds, args.pairs, args.seed)
     title = f"{model['name']}: effect of heads on the answer, {size_name(size, size.values())}"
     settings = {"pairs": args.pairs, "seed": args.seed, "size": size}
     data = {"model": model, "settings": settings, "head_effects": list(map(asdict, found))}
@@ -258,8 +258,8 @@ def induction(args: Arguments, solvers: list[Solver], models: list[Model]) -> Fo
     from trm.extras.analysis.induction import induction_scores
 
     (solver,), (model,) = solvers, models
-    with progress(args.quiet) as report:
-        found = induction_scores(solver, args.sequences, args.seed, report)
+    with progress(args.quiet):
+        found = induction_scores(solver, args.sequences, args.seed)
     loops, rows = len({one.update for one in found}) > 1, []
     for one in found:
         block = f"{one.update}, block {one.block}" if loops else str(one.block)
@@ -288,7 +288,7 @@ def ranks(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     from trm.extras.analysis.ranks import state_ranks, weight_ranks
 
     found, data = {}, list[dict[str, Any]]()
-    with progress(args.quiet) as report:
+    with progress(args.quiet):
         for solver, model in zip(solvers, models, strict=True):
             report(f"reading {model['name']}", len(data), len(models))
             several = weight_ranks(solver.predictor.model)
@@ -328,9 +328,9 @@ def rasp(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     from trm.extras.analysis.rasp_heads import compare_heads
 
     (solver,), (model,) = solvers, models
-    with progress(args.quiet) as report:
+    with progress(args.quiet):
         found = [
-            compare_heads(solver, size, args.problems, args.seed, report)
+            compare_heads(solver, size, args.problems, args.seed)
             for size in _sizes(args, solver.task)
         ]
     figures = {}

@@ -102,8 +102,8 @@ def _in_integers(args: Arguments, first: Shown, content: dict[str, Any]) -> Show
     from trm.checkpoints.loading import plain
     from trm.families import released
 
-    with progress(args.quiet) as report:
-        model, differ, tried = in_integers(first.solver, INTEGERS[args.dtype], report)
+    with progress(args.quiet):
+        model, differ, tried = in_integers(first.solver, INTEGERS[args.dtype])
     if differ:
         args.info.print(f"decides differently than the checkpoint: {differ:,} of {tried:,} inputs")
     network = {"network": released(class_name(type(model))), "model": plain(model.config)}

@@ -21,7 +21,7 @@ from trm.checkpoints import SUFFIX
 from trm.commands.arguments import Arguments, Parser, check_problems, print_table, results, whole
 from trm.commands.export import DTYPES, ONNX, PAGE, export
 from trm.io.files import make_folder, replacing
-from trm.runtime.progress import Report, progress
+from trm.runtime.progress import progress, report
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -119,8 +119,8 @@ def run(args: Arguments) -> int:
         raise ValueError(
             f"--saliency explains a cell that row {row + 1} fills in: --cell names another one"
         )
-    with progress(args.quiet) as report:
-        patching = None if args.patch is None else _patched(args, solver, row, report)
+    with progress(args.quiet):
+        patching = None if args.patch is None else _patched(args, solver, row)
         report("solving", 0, 1)
         watched = _watch(args, solver, drawing, row)
         if args.cell and stepwise:
@@ -135,7 +135,7 @@ def run(args: Arguments) -> int:
         if args.lens:
             draw["lens"] = lambda: _lens(watched)
         if args.saliency:
-            draw["saliency"] = lambda: _saliency(watched, cell, report)
+            draw["saliency"] = lambda: _saliency(watched, cell)
         if patching is not None:
             draw["patch"] = lambda: _patch(args, watched, patching)
         figures = {}
@@ -143,7 +143,7 @@ def run(args: Arguments) -> int:
             report("drawing pictures", done, len(draw))
             if (figure := figure_of()) is not None:
                 figures[name] = figure
-        _save(Path(args.output), watched, figures, report)
+        _save(Path(args.output), watched, figures)
     _show(args, watched, figures)
     return 0
 
@@ -313,7 +313,7 @@ def _lens(watched: Watched) -> Figure:
     return lens_figure(lens, canvas, truth, title)
 
 
-def _saliency(watched: Watched, cell: tuple[int, int], report: Report) -> Figure:
+def _saliency(watched: Watched, cell: tuple[int, int]) -> Figure:
     """Draw how much each cell counts for the symbol of one cell."""
     from canvas.picture import for_people
     from trm.extras.analysis.inspection_figures import saliency_figure
@@ -321,7 +321,7 @@ def _saliency(watched: Watched, cell: tuple[int, int], report: Report) -> Figure
     from trm.extras.analysis.saliency import explain
 
     steps = some_steps(max(1, int(watched.used[watched.row])))[-_EXPLAINED:]
-    found = explain(watched.solver.predictor, watched.canvas, cell, steps, report=report)
+    found = explain(watched.solver.predictor, watched.canvas, cell, steps)
     symbol = for_people(found.symbol).strip() or "blank"
     place = f"canvas row {cell[0] + 1}, column {cell[1] + 1}"
 
@@ -366,7 +366,7 @@ def _patch(args: Arguments, watched: Watched, patching: Patching) -> Figure:
     return patching_figure(patching, both, title)
 
 
-def _save(output: Path, watched: Watched, figures: dict[str, Figure], report: Report) -> None:
+def _save(output: Path, watched: Watched, figures: dict[str, Figure]) -> None:
     """Write film and pictures, replacing those of an earlier problem."""
     from canvas.picture import save_gif
     from trm.figures.animation import animate
@@ -421,7 +421,7 @@ def _cell(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def _patched(args: Arguments, solver: Solver, row: int, report: Report) -> Patching:
+def _patched(args: Arguments, solver: Solver, row: int) -> Patching:
     """Return the effects of another problem's activations on a row, counted from 0.
 
     Raises:
@@ -439,4 +439,4 @@ def _patched(args: Arguments, solver: Solver, row: int, report: Report) -> Patch
         )
     steps = row_steps(pair, np.full(2, row))
     used = max(1, int(solver.predictor(steps.inputs).steps.max()))
-    return patch(solver.predictor, steps.inputs, steps.labels, some_steps(used), report=report)
+    return patch(solver.predictor, steps.inputs, steps.labels, some_steps(used))

@@ -12,7 +12,7 @@ from canvas.picture import to_terminal
 from trm.checkpoints import DECISIONS_SUFFIX, PROOF_SUFFIX, SHIPPED, find_checkpoint
 from trm.commands.arguments import Arguments, Parser, print_table, results, whole
 from trm.io.files import check_place, make_folder
-from trm.runtime.progress import progress
+from trm.runtime.progress import progress, report
 
 if TYPE_CHECKING:
     from canvas.cells.local_rule import LocalRule
@@ -94,18 +94,18 @@ def run(args: Arguments) -> int:
 
     if isinstance(solver.predictor.model, IntegerCellModel):
         args.refuse("the sums of an integer model are never rounded", as_computed=False)
-    with progress(args.quiet, "trm prove") as report:
+    with progress(args.quiet, "trm prove"):
         try:
-            proof = prove(solver, report, args.search, not args.as_computed)
+            proof = prove(solver, search=args.search, bounded=not args.as_computed)
         except NotProvableError:
             if not args.search:
                 raise
-            proof = refute(solver, args.search, report)
+            proof = refute(solver, args.search)
     # Files are written before anything is printed: the reader of a pipe may close it at any time.
     checkpoint = find_checkpoint(args.checkpoint)
     decisions = None
     if args.decisions and proof.verdict == PROVED:
-        with progress(args.quiet, "trm prove") as report:
+        with progress(args.quiet, "trm prove"):
             report("writing decisions", 0, 1)
             decisions = _write_decisions(proof, checkpoint)
     _note(args, proof, checkpoint, decisions)

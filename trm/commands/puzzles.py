@@ -72,8 +72,8 @@ def solve(args: Arguments) -> int:
     inputs = read_inputs(args.input, form, args.height, args.width)
     ((_, solver),) = _solvers(args)
     device = solver.predictor.device
-    with computing_in(args.settled_precision(), device), progress(args.quiet) as report:
-        solved = solver.solve(inputs, report)
+    with computing_in(args.settled_precision(), device), progress(args.quiet):
+        solved = solver.solve(inputs)
     if output is None:
         _print_solutions(args, solver, inputs, solved)
         return 0
@@ -109,8 +109,8 @@ def evaluate(args: Arguments) -> int:
     from trm.evaluation.statistics import Share
 
     device = models[0][1].predictor.device
-    with computing_in(args.settled_precision(), device), progress(args.quiet) as report:
-        found = write_measured(Path(args.output), models, puzzles, str(args.data), report)
+    with computing_in(args.settled_precision(), device), progress(args.quiet):
+        found = write_measured(Path(args.output), models, puzzles, str(args.data))
     for one in found:
         exact = Share(one["exact"]["right"], one["exact"]["total"])
         ranked = "–" if one["auroc"] is None else f"{one['auroc']:.3f}"

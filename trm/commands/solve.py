@@ -168,8 +168,8 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
     """
     if not watch:
         small = solver.draw(problem).canvases[0].size <= MOST_PRINTED
-        with progress() as report:
-            (solution,) = solver.reporting(report).solve(problem, with_truth=small)
+        with progress():
+            (solution,) = solver.solve(problem, with_truth=small)
         if solution.view is not None and small:
             drawing = solver.draw(problem)
             given = (apply(solution.view, part[0]) for part in (drawing.canvases, drawing.given))
@@ -260,8 +260,8 @@ def _demo(args: Arguments) -> int:
     if solver.predictor.traits.rows_at_once and solver.for_lengths(hundred) is not None:
         problem = sample(task, 0, "test", 0, np.arange(1), hundred)
         start = time.perf_counter()
-        with progress() as report:
-            (solution,) = solver.reporting(report).solve(problem, with_truth=True)
+        with progress():
+            (solution,) = solver.solve(problem, with_truth=True)
         took = time.perf_counter() - start
         console.rule("Numbers of a hundred digits")
         verdict = "correct in every cell" if solution.exact else "incorrect"

@@ -57,7 +57,7 @@ from trm.runtime.devices import join_processes, make_files, open_devices
 from trm.runtime.flops import counted_flops
 from trm.runtime.limits import lacks_memory
 from trm.runtime.precision import FLOAT32
-from trm.runtime.progress import Meter
+from trm.runtime.progress import part
 from trm.solving.orientation import relative
 from trm.solving.predictor import Sampling
 from trm.solving.solution import GUESSED, VOTED, Solution
@@ -152,7 +152,6 @@ def measure(
         for model, size, start in product(models, sorted(sizes, key=lambda n: -prod(n)), parts)
     }
     loaded = dict[Path, Solver]()  # the current checkpoint's solver; its items are consecutive
-    meter = Meter("cells" if len(parts) == 1 else "parts of cells")
 
     def measured(item: tuple[Path, tuple[int, int], int]) -> dict[str, Any]:
         checkpoint, size, start = item
@@ -160,19 +159,20 @@ def measure(
         if cold:
             loaded.clear()  # frees memory first
             options: Any = {"device": str(fabric.device), "voting": settings.voting}
-            solver = load_solver(checkpoint, settings.steps, **options).reporting(meter)
+            solver = load_solver(checkpoint, settings.steps, **options)
             solver = solver.from_noise() if settings.start == "noise" else solver
             loaded[checkpoint] = solver.sampled(settings.sampling)
         arguments = (settings.problems, settings.seed, settings.batch_size)
         of_cell = Part(start, start + step, cold)
-        return measure_cell(loaded[checkpoint], settings.axes, size, *arguments, meter, of_cell)
+        return measure_cell(loaded[checkpoint], settings.axes, size, *arguments, part=of_cell)
 
     def is_measured(file: Path) -> bool:
         cell = read_object(file) or {}
         known = cell.keys() == {*KEYS, _RECORDS}
         return known and (cell["row"], cell["column"]) == items[file][1]
 
-    make_files(fabric, items, measured, is_measured, meter, quiet)
+    what = "cells" if len(parts) == 1 else "parts of cells"
+    make_files(fabric, items, measured, is_measured, what, quiet)
     if not fabric.is_global_zero:
         return None
     for model in models:
@@ -213,12 +213,10 @@ def measure_cell(
     problems: int = 128,
     seed: int = 0,
     batch_size: int = 128,
-    meter: Meter | None = None,
     part: Part | None = None,
 ) -> dict[str, Any]:
     """Measure one cell of one model, or a part of it; see `EvaluationSettings` for the arguments.
 
-    The batches of problems are parts of the meter, to which the solver may report.
     Returns a `trm.evaluation.grid.CellData`; of a part also the records of its problems.
 
     Raises:
@@ -239,7 +237,7 @@ def measure_cell(
     try:
         first = part is None or part.start == 0
         warm = first or (part is not None and part.cold)
-        found = _figures(on_canvas, drawn, batch_size, meter or Meter("problems"), warm)
+        found = _figures(on_canvas, drawn, batch_size, warm)
         if not first:
             found["flops_per_problem"] = None
         if part is None:
@@ -286,14 +284,12 @@ def joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return cell
 
 
-def _figures(
-    solver: Solver, problems: Problems, batch_size: int, meter: Meter, warm: bool
-) -> dict[str, Any]:
+def _figures(solver: Solver, problems: Problems, batch_size: int, warm: bool) -> dict[str, Any]:
     solutions: list[Solution] = []
     wrong_rows: list[WrongRow] = []
     forced_rows, seconds = Share(0, 0), 0.0
     solver.predictor.clear_cache()
-    with counted_flops() as counter, meter.part(0, 0, 1):
+    with counted_flops() as counter, part(0, 0, 1):
         if warm:
             solver.solve(problems[:1])  # also warms up the device for the timed runs
     cells = solver.draw_worked(problems[:1]).truth.size
@@ -305,7 +301,7 @@ def _figures(
         between, end = start + solving * len(batch), start + len(batch)
         drawing = solver.draw_worked(batch)
         began, written = time.perf_counter(), None
-        with meter.part(start, between, len(problems)):
+        with part(start, between, len(problems)):
             if solver.voting is None:
                 written = solver.predictor.free_running(drawing)
                 found = solver.solutions(batch, drawing, written)
@@ -315,8 +311,8 @@ def _figures(
         seconds += time.perf_counter() - began
         wrong_rows += _wrong_rows(solver, drawing, found)
         known = written if solver.predictor.traits.row_by_row else None
-        with meter.part(between, end, len(problems)):
-            forced = teacher_forced(solver.predictor, drawing, known, meter)
+        with part(between, end, len(problems)):
+            forced = teacher_forced(solver.predictor, drawing, known)
         forced_rows += Share(int(forced.rows_exact.sum()), len(forced.rows_exact))
     height, width = solutions[0].canvas.shape
     solved, answered = [bool(s.exact) for s in solutions], [s.correct for s in solutions]

@@ -11,7 +11,6 @@ import numpy as np
 from trm.evaluation.statistics import Share, auroc, reliability
 from trm.io.files import make_own_folder, versions, write_json, writing
 from trm.io.puzzle_files import Puzzles
-from trm.runtime.progress import Report, silent
 from trm.solving.puzzles import PuzzleSolver
 
 FILES = ("puzzles.json", "puzzles.jsonl")
@@ -34,14 +33,13 @@ def check_symbols(solver: PuzzleSolver, puzzles: Puzzles) -> None:
 
 
 def measure_puzzles(
-    solver: PuzzleSolver, puzzles: Puzzles, report: Report = silent
+    solver: PuzzleSolver, puzzles: Puzzles
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Solve puzzles and compare the solutions with the labels.
 
     Args:
         solver: of the model, with its views.
         puzzles: with solutions.
-        report: called as the work goes on.
 
     Returns:
         Figures, and a record of each puzzle.
@@ -57,7 +55,7 @@ def measure_puzzles(
     """
     check_symbols(solver, puzzles)
     began = time.perf_counter()
-    solved = solver.solve(puzzles.inputs, report)
+    solved = solver.solve(puzzles.inputs)
     seconds = time.perf_counter() - began
     right = (solved.canvases == puzzles.labels) | ~puzzles.answer
     exact, sure = right.all(axis=(1, 2)), solved.confidence.astype(np.float64)
@@ -84,7 +82,6 @@ def write_measured(
     models: list[tuple[str, PuzzleSolver]],
     puzzles: Puzzles,
     folder: str,
-    report: Report = silent,
 ) -> list[dict[str, Any]]:
     """Measure models on the same puzzles, and write ``puzzles.json`` and ``puzzles.jsonl``.
 
@@ -93,7 +90,6 @@ def write_measured(
         models: name of each model, and its solver.
         puzzles: with solutions.
         folder: of the puzzles, as a note in the file.
-        report: called as the work goes on.
 
     Returns:
         The figures of each model, see `measure_puzzles`, with its name.
@@ -106,7 +102,7 @@ def write_measured(
     make_own_folder(output, "trm evaluate", FILES)
     found, lines = [], []
     for name, solver in models:
-        figures, records = measure_puzzles(solver, puzzles, report)
+        figures, records = measure_puzzles(solver, puzzles)
         found.append({"model": name, **figures})
         lines += [{"model": name, **record} for record in records]
     voting = models[0][1].voting

@@ -38,7 +38,7 @@ from trm.models.iterative import Network, Settling
 from trm.models.pauses import FIRST, Pauses
 from trm.models.positions import Learned, Learned2D, check_canvas, make_position
 from trm.models.sampling import Sampler
-from trm.runtime.progress import Report, silent
+from trm.runtime.progress import report
 from trm.runtime.torch_settings import float32_default
 
 INITIAL_STD = 0.02
@@ -179,7 +179,6 @@ class GPT(Network):
         height: int,
         width: int,
         end: int,
-        report: Report = silent,
         sampler: Sampler | None = None,
     ) -> Generated:
         """Write a token wherever none is given. Call in evaluation mode.
@@ -193,7 +192,6 @@ class GPT(Network):
             height: of the canvas.
             width: of the canvas.
             end: the end token. All tokens after it become ``end``, even given ones.
-            report: called as the work goes on.
             sampler: draws the tokens; None: the likeliest ones. Log-probabilities remain those of
                 the model itself, at temperature 1.
 
@@ -228,7 +226,7 @@ class GPT(Network):
             for t in range(first, length):
                 if ended.all():
                     break
-                report("tokens, at most", t, length)
+                report("tokens, at most", t, length, solving=True)
                 writes = ~given[:, t] & ~ended
                 reading.read(t)
                 chosen, known, *looped = self._next(reading, writes, sampler)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from trm.io.files import write_json
 from trm.runtime.precision import computing_in, on_cpu
 from trm.runtime.processes import one_of_several, start_processes
-from trm.runtime.progress import Meter, progress
+from trm.runtime.progress import Meter, listening, progress
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -131,24 +131,28 @@ def make_files(
     files: Mapping[Path, T],
     make: Callable[[T], Any],
     is_made: Callable[[Path], bool],
-    meter: Meter,
+    what: str,
     quiet: bool = False,
 ) -> None:
     """Make the JSON files that are not made yet; each of n processes makes every n-th of them.
 
-    Each file is written before the next is begun. A bar shows the meter, to which ``make`` can
-    report; ``quiet``: no bar.
+    Each file is written before the next is begun. A bar counts files, named
+    ``what``, and moves as ``make`` reports; ``quiet``: no bar.
 
     Raises:
         ValueError: at the end a file is missing.
     """
     left = [file for file in files if not is_made(file)]
     if not quiet and fabric.is_global_zero and len(left) < len(files):
-        print(f"{len(files) - len(left)} of {len(files)} {meter.what} are done already")
+        print(f"{len(files) - len(left)} of {len(files)} {what} are done already")
     fabric.barrier()  # all processes compute `left` before any of them makes a file
     mine = left[fabric.global_rank :: fabric.world_size]
-    meter.items = len(mine)
-    with fabric.autocast(), progress(quiet or not fabric.is_global_zero) as meter.report:
+    meter = Meter(what, len(mine))
+    with (
+        fabric.autocast(),
+        progress(quiet or not fabric.is_global_zero) as meter.report,
+        listening(meter),
+    ):
         for done, file in enumerate(mine):
             with meter.part(done, done + 1, len(mine)):
                 write_json(file, make(files[file]))

@@ -3,12 +3,15 @@
 The bar is on standard error and goes away at the end. Where standard error is no terminal, and with
 ``--quiet``, there is none, so that pipes and files contain results alone. In place of the bar, work
 of minutes may print a line for each of its parts.
+
+A command opens the bar with `progress`, and work at any depth calls `report`.
 """
 
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 
 Report = Callable[[str, float, float], None]  # what is done now, how much of it, of how much
 
@@ -20,13 +23,46 @@ def silent(what: str, done: float, total: float) -> None:
     """Show nothing."""
 
 
+class _Listener:
+    def __init__(self, to: Report, stages: bool = False) -> None:
+        self.to = to
+        self.stages = stages  # whether work around the solving of problems has reported
+
+
+_LISTENER: ContextVar[_Listener] = ContextVar("listener")
+
+
+def report(what: str, done: float, total: float, solving: bool = False) -> None:
+    """Report how much of the present work is done, to the bar that is open, if any.
+
+    ``solving``: of the solving of problems, which does not count inside of other work that reports.
+    """
+    if (listener := _LISTENER.get(None)) and not (solving and listener.stages):
+        listener.stages |= not solving
+        listener.to(what, done, total)
+
+
+@contextmanager
+def listening(to: Report | None, stages: bool = False) -> Iterator[None]:
+    """Let a function get all reports in place of the bar; None changes nothing.
+
+    ``stages``: reports of the solving of problems are left out.
+    """
+    token = _LISTENER.set(_Listener(to, stages)) if to else None
+    try:
+        yield
+    finally:
+        if token:
+            _LISTENER.reset(token)
+
+
 @contextmanager
 def progress(quiet: bool = False, lines: str = "") -> Iterator[Report]:
-    """Open a bar; yield the function that moves it.
+    """Open a bar, which `report` moves; yield the function that moves it.
 
     ``lines``: without a terminal, each part is named once, in a line that begins with this text.
 
-    Example: ``with progress() as report: report("cells", 3, 10)``.
+    Example: ``with progress(): report("cells", 3, 10)``.
     """
     # `Console.is_terminal` follows FORCE_COLOR, which notebooks set for pipes as well.
     if quiet or not sys.stderr or not sys.stderr.isatty():  # None: it is closed
@@ -37,7 +73,9 @@ def progress(quiet: bool = False, lines: str = "") -> Iterator[Report]:
                 named.add(what)
                 print(f"{lines}: {what}", file=sys.stderr, flush=True)
 
-        yield name if lines and not quiet else silent
+        shown = name if lines and not quiet else silent
+        with listening(shown, stages=True):
+            yield shown
         return
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress
@@ -49,7 +87,7 @@ def progress(quiet: bool = False, lines: str = "") -> Iterator[Report]:
     ) as bar:
         task, now, moved = bar.add_task("", total=None), "", 0.0
 
-        def report(what: str, done: float, total: float) -> None:
+        def move(what: str, done: float, total: float) -> None:
             nonlocal now, moved
             if what != now:  # the time left is that of this part alone
                 bar.reset(task, total=total)
@@ -59,7 +97,8 @@ def progress(quiet: bool = False, lines: str = "") -> Iterator[Report]:
             moved = time.monotonic()
             bar.update(task, description=what, completed=done, total=total)
 
-        yield report
+        with listening(move):
+            yield move
 
 
 class Meter:
@@ -71,10 +110,10 @@ class Meter:
     Example: ::
 
         meter = Meter("cells", 3)
-        with progress() as meter.report:
+        with progress() as meter.report, listening(meter):
             for number in range(3):
                 with meter.part(number, number + 1, 3):
-                    measure(meter)
+                    measure()
 
     Args:
         what: the name of the items.
@@ -118,6 +157,7 @@ class Meter:
         self.report(self.what, self._most * self.items, self.items)
 
 
-def part(report: Report, start: float, end: float, total: float) -> AbstractContextManager[None]:
-    """Return `Meter.part` of a report that is a meter; for any other one do nothing."""
-    return report.part(start, end, total) if isinstance(report, Meter) else nullcontext()
+def part(start: float, end: float, total: float) -> AbstractContextManager[None]:
+    """Return `Meter.part` of the meter that listens; for any other listener do nothing."""
+    meter = listener.to if (listener := _LISTENER.get(None)) else None
+    return meter.part(start, end, total) if isinstance(meter, Meter) else nullcontext()

@@ -246,11 +246,11 @@ class GPTPredictor(Predictor):
             width: of the canvas.
         """
         tokens = tensor_for(self.model, forced)
-        sampler, report = None, self.options.report
+        sampler = None
         if (how := self.options.sampling) is not None:
             generators = [generator_of(how.seed, one, "sampling") for one in forced]
             sampler = Sampler(how.temperature, how.top_k, generators)
-        generated = self.model.generate(tokens, height, width, symbols.END, report, sampler)
+        generated = self.model.generate(tokens, height, width, symbols.END, sampler)
         written = Written(*(part.cpu().numpy() for part in generated))
         cells = slice(0, 1 + height * (width + 1))  # no end token belongs here
         missing = (written.ids == symbols.END) & (forced == FREE)

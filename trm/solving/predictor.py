@@ -14,7 +14,7 @@ from canvas import symbols
 from canvas.drawing import Drawing
 from canvas.problems import MOST_CELLS
 from canvas.task import Task
-from trm.runtime.progress import Report, silent
+from trm.runtime.progress import Report
 from trm.solving.rows import FilledCanvases, OnRow, Prediction, free_running, in_views
 
 # Called after each supervision step, with its number, from 1, and for samples still being solved
@@ -82,7 +82,7 @@ class Options:
     start_seed: int | None = None  # of random first states; None: the model's own first state
     sampling: Sampling | None = None  # of a GPT; None: the likeliest symbols
     on_step: OnStep | None = None  # callback after a step; a GPT never calls it
-    report: Report = silent  # called as the work goes on, see `trm.runtime.progress`
+    report: Report | None = None  # called as solving goes on; None: see `trm.runtime.progress`
 
 
 class ConfidenceCurve(NamedTuple):
@@ -166,7 +166,7 @@ class Predictor(ABC):
             with_noise = None if rollouts is None else rollouts[active]
             return in_views(self, inputs, [views[i] for i in active], with_noise)
 
-        return free_running(fill, drawing, on_row, self.options.report)
+        return free_running(fill, drawing, on_row)
 
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
         """Fill in masked rows and record the confidence after each step.

@@ -13,7 +13,7 @@ import numpy as np
 from augment.symmetry import lookup
 from augment.views import possible_shifts
 from trm.io.puzzle_files import PuzzleFormat
-from trm.runtime.progress import Report, silent
+from trm.runtime.progress import report
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rows import in_views
 from trm.solving.voting import by_column, views_of, vote_on
@@ -65,12 +65,11 @@ class PuzzleSolver:
         """Return the same solver with another voting; symmetries that are None: of training."""
         return replace(self, voting=voting)
 
-    def solve(self, inputs: np.ndarray, report: Report = silent) -> SolvedPuzzles:
+    def solve(self, inputs: np.ndarray) -> SolvedPuzzles:
         """Solve puzzles, uint8 [B, H, W], of any size that the model accepts.
 
         Args:
             inputs: at least one puzzle.
-            report: called as the work goes on.
 
         Raises:
             ValueError: the model does not accept this size, or a view cannot turn it.
@@ -78,7 +77,7 @@ class PuzzleSolver:
         self.check_size(*inputs.shape[1:])
         parts = []
         for start in range(0, len(inputs), _AT_ONCE):
-            report("puzzles", start, len(inputs))
+            report("puzzles", start, len(inputs), solving=True)
             parts.append(self._solve(inputs[start : start + _AT_ONCE]))
         return SolvedPuzzles.joined(parts)
 

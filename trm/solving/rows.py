@@ -12,7 +12,7 @@ from augment.views import View, apply_views, possible_shifts, undo_views
 from canvas import symbols
 from canvas.drawing import Drawing
 from trm.families import moved
-from trm.runtime.progress import Report, part, silent
+from trm.runtime.progress import part, report
 
 if TYPE_CHECKING:
     from trm.solving.predictor import Predictor
@@ -65,17 +65,12 @@ class FilledCanvases(NamedTuple):
         return cls(drawing.canvases.copy(), *figures)
 
 
-def free_running(
-    fill: Fill, drawing: Drawing, on_row: OnRow | None = None, report: Report = silent
-) -> FilledCanvases:
-    """Fill every row of every canvas from the operands alone, see `Predictor.free_running`.
-
-    ``report`` is called as the work goes on.
-    """
+def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> FilledCanvases:
+    """Fill every row of every canvas from the operands alone, see `Predictor.free_running`."""
     written = FilledCanvases.begun(drawing)
     canvases = written.canvases
     for step in range(most := int(drawing.steps.max())):
-        report("rows", step, most)
+        report("rows", step, most, solving=True)
         active = np.flatnonzero(drawing.steps > step)
         answer = drawing.answer_cells(step)[active]
         inputs = np.where(answer, np.uint8(symbols.MASK), canvases[active])
@@ -129,7 +124,7 @@ def in_views(
     parts = np.split(first, range(most, len(first), most))
     found = []
     for number, i in enumerate(parts):
-        with part(predictor.options.report, number, number + 1, len(parts)):
+        with part(number, number + 1, len(parts)):
             found.append(predictor(viewed[i], None if rollouts is None else rollouts[i]))
     filled = Prediction.joined(found).take(which.reshape(-1))
     canvases = undo_views(views, filled.canvases)

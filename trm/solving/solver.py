@@ -16,7 +16,7 @@ from canvas.layouts import Reading, read
 from canvas.problems import MOST_CELLS, Problems
 from canvas.task import Task, describe_ranges
 from trm.families import SHARING, load
-from trm.runtime.progress import Report, part
+from trm.runtime.progress import Report, listening, part
 from trm.solving.orientation import solve_given
 from trm.solving.predictor import Predictor, Sampling
 from trm.solving.rows import FilledCanvases, OnRow
@@ -186,7 +186,10 @@ class Solver:
         for index in batches:
             batch, done = problems[index], len(solutions)
             drawing = self.draw_worked(batch) if with_truth else self.draw(batch)
-            with part(self.predictor.options.report, done, done + len(batch), len(problems)):
+            with (
+                listening(self.predictor.options.report),
+                part(done, done + len(batch), len(problems)),
+            ):
                 found = self.solve_drawing(batch, drawing)
             solutions.update(zip(index.tolist(), found, strict=True))
         return [solutions[i] for i in range(len(problems))]
@@ -211,11 +214,11 @@ class Solver:
             return solve_given(self, problems, drawing)
         if voting.orders == 2:
             solver = replace(self, voting=replace(voting, orders=1) if voting.samples > 2 else None)
-            with part(self.predictor.options.report, 0, 1, 2):
+            with part(0, 1, 2):
                 first = solver.solve_drawing(problems, drawing, on_row)
             reverse = [operands[::-1] for operands in problems.to_ints()]
             with_truth = isinstance(drawing, WorkedDrawing)
-            with part(self.predictor.options.report, 1, 2, 2):
+            with part(1, 2, 2):
                 second = solver.solve(Problems.from_ints(reverse, problems.base), with_truth)
             return [agreed(voting.vote, *pair) for pair in zip(first, second, strict=True)]
         operands = problems.to_ints()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from canvas.drawing import RowSteps, WorkedDrawing, row_steps
-from trm.runtime.progress import Report, silent
+from trm.runtime.progress import report
 from trm.solving.rows import FilledCanvases, Prediction
 
 
@@ -23,7 +23,6 @@ def teacher_forced(
     predictor: Callable[[np.ndarray], Prediction],
     drawing: WorkedDrawing,
     written: FilledCanvases | None = None,
-    report: Report = silent,
 ) -> TeacherForced:
     """Fill every row of every problem from the true rows before it.
 
@@ -35,7 +34,6 @@ def teacher_forced(
         drawing: the problems with their solutions.
         written: the free-running result of the same predictor, which has to be `row_by_row`: rows
             with only correct rows above them are taken from it. None: all rows are solved.
-        report: called as the work goes on.
     """
     steps, size = row_steps(drawing), len(drawing)
     known = np.zeros(len(steps.step), dtype=bool)
@@ -51,7 +49,7 @@ def teacher_forced(
     order = np.flatnonzero(~known)
     order = order[steps.step[order].argsort(kind="stable")]
     for i in range(0, len(order), size):
-        report("rows", i, len(order))
+        report("rows", i, len(order), solving=True)
         parts.append(predictor(steps.inputs[order[i : i + size]]))
     place = np.concatenate([np.flatnonzero(known), order]).argsort()
     filled = Prediction.joined(parts).take(place)

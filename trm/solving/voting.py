@@ -117,7 +117,7 @@ def solve_by_vote(
             decisions[problem].append(decision)
         return voted
 
-    return free_running(fill, drawing, on_row, predictor.options.report), decisions
+    return free_running(fill, drawing, on_row), decisions
 
 
 def vote_on(

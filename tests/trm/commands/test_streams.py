@@ -15,7 +15,7 @@ from forked import forked
 from trm.batch import Summary
 from trm.commands import cli
 from trm.commands.streams import write_similar_characters
-from trm.runtime.progress import progress
+from trm.runtime.progress import progress, report
 from trm.training.callbacks import Lines
 
 
@@ -127,7 +127,7 @@ def test_streams_that_are_none_fail_nowhere(monkeypatch):
     """In Python, where no command has opened them."""
     for name in ("stdout", "stderr"):
         monkeypatch.setattr(sys, name, None)
-    with progress() as report:
+    with progress():
         report("cells", 1, 2)
     disabled: list[bool] = []
     bar = SimpleNamespace(disable=lambda: disabled.append(True))

@@ -25,7 +25,7 @@ from trm.evaluation.grid_cells import FIRST, SECOND, cell_problems
 from trm.evaluation.measure import EvaluationSettings, measure, measure_cell
 from trm.io.files import versions
 from trm.runtime.processes import ending_by_signals
-from trm.runtime.progress import Meter
+from trm.runtime.progress import Meter, listening
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.predictor import Sampling
 from trm.solving.rows import Prediction
@@ -150,8 +150,8 @@ def moved(meter: Meter) -> list[float]:
 def test_the_meter_moves_with_each_row_and_batch():
     meter, oracle = Meter("cells"), Oracle(fault=slip)
     seen = moved(meter)
-    oracle = oracle.with_options(report=meter)
-    measured(oracle, 3, 2, slips=4, problems=8, batch_size=4, meter=meter)
+    with listening(meter):
+        measured(oracle, 3, 2, slips=4, problems=8, batch_size=4)
     # Each batch: half for three rows of its own, half for rows on true ones, where some remain.
     rows = [1 / 12, 2 / 12]
     for start in (0, 0.5):
@@ -166,9 +166,9 @@ def test_the_meter_moves_within_a_batch_of_a_cell_model(base_2, voting, monkeypa
     monkeypatch.setattr(type(base_2.predictor), "at_once", lambda *_: 3)
     meter = Meter("cells")
     seen = moved(meter)
-    solver = base_2.reporting(meter)
-    solver = solver if voting is None else solver.with_voting(voting)
-    measure_cell(solver, AXES, (3, 2), problems=4, meter=meter)
+    solver = base_2 if voting is None else base_2.with_voting(voting)
+    with listening(meter):
+        measure_cell(solver, AXES, (3, 2), problems=4)
     assert seen == sorted(seen)
     assert len({*seen}) > 10
     assert max(right - left for left, right in pairwise(seen)) < 0.2

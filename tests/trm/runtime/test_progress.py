@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from trm.runtime.progress import Meter, part, progress, silent
+from trm.runtime.progress import Meter, listening, part, progress, report
 
 
 class Terminal(io.StringIO):
@@ -16,7 +16,7 @@ class Terminal(io.StringIO):
 def test_a_terminal_shows_a_bar_that_disappears_at_the_end(monkeypatch, capsys):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
-    with progress() as report:
+    with progress():
         report("cells", 3, 10)
         report("cells", 10, 10)
         report("rows", 0, 2)
@@ -31,8 +31,7 @@ def test_a_terminal_shows_a_bar_that_disappears_at_the_end(monkeypatch, capsys):
 def test_quiet_calls_and_streams_that_are_no_terminal_stay_clean(quiet, stream, monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("FORCE_COLOR", "1")  # as notebooks do
-    with progress(quiet) as report:
-        assert report is silent
+    with progress(quiet):
         report("cells", 3, 10)
     assert stream.getvalue() == ""
 
@@ -43,7 +42,7 @@ def test_the_time_left_is_estimated_from_rare_reports_too(monkeypatch):
     now = 0.0
     monkeypatch.setattr("rich.console.monotonic", lambda: now)
     monkeypatch.setattr("trm.runtime.progress.time.monotonic", lambda: now)
-    with progress() as report:
+    with progress():
         for done in range(4):
             now = 100.0 * done
             report("rows", done, 5)
@@ -56,7 +55,7 @@ def test_a_bar_that_moves_often_is_drawn_ten_times_a_second(monkeypatch):
     drawn = []
     monkeypatch.setattr("rich.progress.Progress.update", lambda *_, **how: drawn.append(how))
     monkeypatch.setattr("trm.runtime.progress.time.monotonic", lambda: 100.0)
-    with progress() as report:
+    with progress():
         for done in range(1001):
             report("cells", done, 1000)
     assert [one["completed"] for one in drawn] == [0, 1000]
@@ -85,19 +84,31 @@ def test_a_meter_moves_within_an_item_by_the_outer_reports():
 def test_a_meter_never_falls_when_parts_report():
     meter = Meter("cells")
     seen = recorded(meter)
-    meter("rows", 1, 2)
-    with part(meter, 0, 1, 8):
-        meter("rows", 1, 4)
-        meter("tokens", 1, 1)
-    meter("rows", 3, 4)
+    with listening(meter):
+        report("rows", 1, 2)
+        with part(0, 1, 8):
+            report("rows", 1, 4)
+            report("tokens", 1, 1)
+        report("rows", 3, 4)
     assert [done for _, done, _ in seen] == [0.5, 0.5, 0.75]
-    with part(silent, 0, 1, 2):  # any other report has no parts
+    with part(0, 1, 2):  # without a meter there are no parts
         pass
+
+
+def test_solving_inside_of_a_stage_does_not_report():
+    seen = []
+    with listening(lambda *state: seen.append(state)):
+        report("rows", 0, 2, solving=True)
+        report("fitting probes", 0, 1)
+        report("rows", 1, 2, solving=True)
+    report("rows", 2, 2, solving=True)  # nobody listens
+    assert seen == [("rows", 0, 2), ("fitting probes", 0, 1)]
 
 
 def test_without_a_terminal_each_part_is_named_once_if_wanted(capsys):
     for quiet in (False, True):
-        with progress(quiet, "trm prove") as report:
+        with progress(quiet, "trm prove"):
+            report("rows", 0, 1, solving=True)
             for what in ("judging", "judging", "exploring"):
                 report(what, 0, 1)
     assert capsys.readouterr().err == "trm prove: judging\ntrm prove: exploring\n"

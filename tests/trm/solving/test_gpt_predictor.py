@@ -48,7 +48,7 @@ class Knowing(torch.nn.Module):
     def accepts(self, height: int, width: int) -> bool:
         return True
 
-    def generate(self, forced, height, width, end, report, sampler):
+    def generate(self, forced, height, width, end, sampler):
         forced = forced.numpy()
         self.asked.append(forced.copy())
         truth = self.truth[:, : forced.shape[1]]

@@ -17,7 +17,7 @@ from canvas.task import Task
 from trm.cells.integer import IntegerCellModel
 from trm.cells.model import CellModel
 from trm.cells.proof.bound import RoundingBound
-from trm.runtime.progress import Report, silent
+from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings
 
 _BATCH = 2048  # most cell inputs run at once
@@ -107,7 +107,6 @@ def compare(
     model: CellModel,
     rule: LocalRule,
     numbers: np.ndarray,
-    report: Report = silent,
     bounded: bool = True,
     labels: Mapping[str, np.ndarray] | None = None,
 ) -> Comparison:
@@ -119,7 +118,6 @@ def compare(
         model: in evaluation mode, on a CPU, in float32.
         rule: the model's own, see `provable`.
         numbers: sorted ids of the op inputs, int64 [N].
-        report: called after each batch.
         bounded: False: leave the bound out.
         labels: correct classes by output, int64 [N] each; None: those of the rule.
     """
@@ -173,16 +171,13 @@ class DrawnCanvases(NamedTuple):
     cells: np.ndarray  # ids of all cell inputs of the canvases, int64, sorted
 
 
-def compare_with_canvases(
-    rule: LocalRule, task: Task, numbers: np.ndarray, report: Report = silent
-) -> DrawnCanvases:
+def compare_with_canvases(rule: LocalRule, task: Task, numbers: np.ndarray) -> DrawnCanvases:
     """Compare a rule and its reachable inputs with drawn canvases.
 
     Args:
         rule: of a model with hints.
         task: draws the canvases.
         numbers: sorted ids of the reachable inputs, int64 [N].
-        report: called after each batch of canvases.
 
     Raises:
         OwnCodeError: rule and canvas differ (see `canvas.cells.check.checked_canvases`), or one

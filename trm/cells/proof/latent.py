@@ -19,7 +19,7 @@ from canvas.cells.local_rule import Decide, LocalRule
 from canvas.cells.reachable import reachable_cell_inputs
 from canvas.cells.spec import SYMBOL, TOKEN, Inputs, input_name
 from canvas.task import Task
-from trm.runtime.progress import Report
+from trm.runtime.progress import report
 
 _MOST = 20_000_000  # cell inputs to explore; an incorrect model has far more
 _CODE = "code for "  # prefix of a signal's name
@@ -43,22 +43,19 @@ class Explored:
     left_out: int = 0  # inputs that `LocalRule.can_occur` excluded, counted as often as they came
 
 
-def explore(
-    rule: LocalRule, mine: LocalRule, decide: Decide, report: Report, task: Task | None = None
-) -> Explored:
+def explore(rule: LocalRule, mine: LocalRule, decide: Decide, task: Task | None = None) -> Explored:
     """Return every pair of truth and codes that can meet on a canvas of any size.
 
     Args:
         rule: the true one.
         mine: the same with the network's codes.
         decide: of a network, or of its table.
-        report: called as the work goes on.
         task: draws canvases that are compared with the result; None: compare with none.
 
     Raises:
         OwnCodeError: rule and canvases differ, or a canvas has an input that was not found.
     """
-    together, complete = Together(rule, mine, decide, report), True
+    together, complete = Together(rule, mine, decide), True
     agreed = digits = 0
     try:
         cell_inputs = reachable_cell_inputs(together)
@@ -79,8 +76,8 @@ def explore(
 class Together(LocalRule):
     """A rule that passes a network's codes beside its own classes; arguments as for `explore`."""
 
-    def __init__(self, rule: LocalRule, mine: LocalRule, decide: Decide, report: Report) -> None:
-        self.rule, self.mine, self.codes_of, self.report = rule, mine, decide, report
+    def __init__(self, rule: LocalRule, mine: LocalRule, decide: Decide) -> None:
+        self.rule, self.mine, self.codes_of = rule, mine, decide
         for direction, names in rule.messages.items():
             setattr(
                 self, direction, (*names, *(_CODE + name for name in names if name in mine.codes))
@@ -115,7 +112,7 @@ class Together(LocalRule):
         """Return the outputs of the true rule, and the codes that the network passes."""
         if self.exploring:
             self.looked += len(seen[TOKEN])
-            self.report("exploring", self.looked, _MOST)
+            report("exploring", self.looked, _MOST)
             if self.looked > _MOST:
                 raise OverflowError
         _, first, index = np.unique(

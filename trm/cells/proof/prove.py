@@ -24,14 +24,16 @@ from trm.cells.proof.search import (
     shown_on,
     smallest_wrong,
 )
-from trm.runtime.progress import Report
+from trm.runtime.progress import Report, listening, report
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.solver import Solver
 
 SEARCHED = 20_000  # structured problems to try where an op input is incorrect
 
 
-def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True) -> Proof:
+def prove(
+    solver: Solver, report: Report | None = None, search: int = 0, bounded: bool = True
+) -> Proof:
     """Prove a model correct at every length, or search for a problem that it solves incorrectly.
 
     The verdict of a model that computes its rule in all inputs is that of the laws, which are
@@ -39,7 +41,7 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
 
     Args:
         solver: of the model, on a CPU.
-        report: called as the work goes on.
+        report: called as the work goes on; None: see `trm.runtime.progress`.
         search: structured problems to try in any case if the model is not proved.
         bounded: False: leave out the bound on rounding errors.
 
@@ -47,6 +49,11 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
         NotProvableError: nothing can be proved of the model.
         OwnCodeError: rule, layout, task and reachable inputs do not agree on drawn canvases.
     """
+    with listening(report):
+        return _proved(solver, search, bounded)
+
+
+def _proved(solver: Solver, search: int, bounded: bool) -> Proof:
     task, model = solver.task, solver.predictor.model
     if isinstance(model, CellModel) and model.H_init.dtype == torch.float64:
         model.float()  # a model that was proved in float64 before is loaded so
@@ -56,17 +63,17 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
         with standard_settings(threads=1):
             network = CellCache(model)
         true = task.local_rule(latent=True)
-        explored = explore(true, rule, network.decide, report, task)
+        explored = explore(true, rule, network.decide, task)
         tested = Tested(explored.agreed, explored.digits)
         known["explored"] = explored
-        comparison = compare(model, rule, explored.numbers, report, bounded, explored.labels)
+        comparison = compare(model, rule, explored.numbers, bounded, explored.labels)
     else:
         report("enumerating", 0, 1)
         numbers = reachable_op_inputs(rule)
-        drawn = compare_with_canvases(rule, task, numbers, report)
+        drawn = compare_with_canvases(rule, task, numbers)
         known["shown"] = int(drawn.in_training.sum()), drawn.trained
         tested = Tested(drawn.canvases, drawn.digits, int(drawn.shown.sum()))
-        comparison = compare(model, rule, numbers, report, bounded)
+        comparison = compare(model, rule, numbers, bounded)
     known |= {"comparison": comparison, "tested": tested}
     if comparison.arithmetic and (explored is None or explored.complete):
         report("extracting the program", 0, 1)
@@ -78,14 +85,14 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
             decided = with_codes(task, explored, tested)
         return Proof(solver, program=program, **known | decided)
     if explored:
-        return replace(refute(solver, search or SEARCHED, report), **known)
+        return replace(refute(solver, search or SEARCHED), **known)
     cell_inputs, looked = ByOpInputs(model, rule, task, comparison), 0
     found = None
     if len(comparison.wrong):
-        found, looked = smallest_wrong(cell_inputs, report)
+        found, looked = smallest_wrong(cell_inputs)
         search = search or SEARCHED
     if found is None and search:
-        found = hunt(cell_inputs, search, report)
+        found = hunt(cell_inputs, search)
         looked += search
     found = found and shown_on(found, solver)
     return Proof(solver, REFUTED if found else OPEN, looked, found, **known)
@@ -130,8 +137,8 @@ def with_codes(task: Task, explored: Explored, tested: Tested) -> dict[str, Any]
     return {"verdict": PROVED if laws.hold else COMPUTES, "laws": laws}
 
 
-def refute(solver: Solver, problems: int, report: Report) -> Proof:
+def refute(solver: Solver, problems: int) -> Proof:
     """Try so many structured problems on any model, and return the first incorrect one if any."""
-    found = hunt(BySolving(solver), problems, report)
+    found = hunt(BySolving(solver), problems)
     found = found and shown_on(found, solver)
     return Proof(solver, REFUTED if found else OPEN, problems, found)

@@ -33,7 +33,7 @@ from trm.cells.proof.proof import Tested
 from trm.cells.proof.prove import by_rule, with_codes
 from trm.checkpoints.loading import restored_task
 from trm.io.files import read_object
-from trm.runtime.progress import Report, progress
+from trm.runtime.progress import progress, report
 
 _PARTS = ("table against the set", "set against drawn canvases", "answers against the task")
 
@@ -70,8 +70,8 @@ def main(path: str | Path, record: str, quiet: bool = False) -> int:
         why = "" if isinstance(error, KeyError) else f": {error}"
         return _ended(laws, f"no {record} beside the table names its task{why}")
     try:
-        with progress(quiet, "trm prove") as report:
-            inputs, canvases, decided = _checked(program, task, report)
+        with progress(quiet, "trm prove"):
+            inputs, canvases, decided = _checked(program, task)
     except (AssertionError, LookupError, OwnCodeError) as wrong:
         print(f"not proved: {wrong.args[0]}")
         return 1
@@ -98,7 +98,7 @@ def _ended(laws: bool, why: str) -> int:
     return 0 if laws else 2
 
 
-def _checked(program: CellProgram, task: Task, report: Report) -> tuple[int, int, dict[str, Any]]:
+def _checked(program: CellProgram, task: Task) -> tuple[int, int, dict[str, Any]]:
     """Check all parts; return the numbers of reachable inputs and of canvases, and the verdict.
 
     The verdict is among the parts of a `trm.cells.proof.proof.Proof`, with the laws.
@@ -112,7 +112,7 @@ def _checked(program: CellProgram, task: Task, report: Report) -> tuple[int, int
     if not program.codes:
         report("enumerating", 0, 1)
         numbers = reachable_op_inputs(rule)
-        drawn = compare_with_canvases(rule, task, numbers, report)
+        drawn = compare_with_canvases(rule, task, numbers)
         tested = Tested(drawn.canvases, drawn.digits)
         _compare(rule, program.decide(rule, numbers), rule.decide(numbers))
         decided = by_rule(task, rule, program, numbers, drawn, tested)
@@ -120,7 +120,7 @@ def _checked(program: CellProgram, task: Task, report: Report) -> tuple[int, int
     sizes = {name: 1 + int(program.tables[name].values.max(initial=1)) for name in program.codes}
     mine = rule.with_codes(sizes)
 
-    explored = explore(rule, mine, partial(program.decide, mine), report, task)
+    explored = explore(rule, mine, partial(program.decide, mine), task)
     if not explored.complete:
         raise AssertionError("its cells have more inputs than those of a correct table can have")
     right = np.stack(list(explored.labels.values()), axis=1)

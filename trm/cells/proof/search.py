@@ -25,7 +25,7 @@ from canvas.task import Task
 from trm.cells.model import CellModel
 from trm.cells.proof.compare import Comparison
 from trm.cells.wavefront import run_wavefront
-from trm.runtime.progress import Report
+from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.solver import Solver
 
@@ -192,7 +192,7 @@ def _parts(rule: LocalRule, numbers: np.ndarray) -> np.ndarray:
     return found
 
 
-def smallest_wrong(scorer: Scorer, report: Report) -> tuple[Counterexample | None, int]:
+def smallest_wrong(scorer: Scorer) -> tuple[Counterexample | None, int]:
     """Return the smallest incorrect problem, if any, and the number of problems tried."""
     looked = 0
     for operands in small_problems(scorer.task, scorer.most_operands):
@@ -229,7 +229,7 @@ def small_problems(task: Task, most_operands: int | None = None) -> Iterator[lis
         digits += 1
 
 
-def hunt(scorer: Scorer, most: int, report: Report) -> Counterexample | None:
+def hunt(scorer: Scorer, most: int) -> Counterexample | None:
     """Try so many structured problems, and mutations of those with the lowest scores."""
     task, random = scorer.task, np.random.default_rng(0)
     nearest: list[tuple[float, tuple[int, ...]]] = []

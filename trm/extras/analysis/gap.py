@@ -39,7 +39,7 @@ from trm.extras.analysis.probe import (
 )
 from trm.extras.analysis.record import check_cells
 from trm.families import moved
-from trm.runtime.progress import Report, silent
+from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.solver import Solver
 
@@ -150,7 +150,6 @@ def run_gap(
     settings: GapSettings,
     subtasks: Sequence[str] = (),
     heads: Heads | None = None,
-    report: Report = silent,
 ) -> GapStudy:
     """Measure the gap of a frozen model on problems of several sizes.
 
@@ -160,7 +159,6 @@ def run_gap(
         settings: numbers of problems, and the step that is read.
         subtasks: names; none: those of `arithmetic_subtasks` that differ between cells.
         heads: auxiliary heads of the checkpoint; sub-tasks without one are read by probes.
-        report: called as the work goes on.
 
     Raises:
         ValueError: the layout has no local rule or no such sub-task, a size cannot be measured,
@@ -174,7 +172,7 @@ def run_gap(
     tested = drawn_sizes(solver, sizes, settings.problems, settings.seed)
     steps = settings.steps
     cells, main = read_training(
-        solver, settings.train_problems, settings.seed, steps, all_rows=False, report=report
+        solver, settings.train_problems, settings.seed, steps, all_rows=False
     )
     labels = dict(zip(classes, cells.targets.T, strict=True))
     # A class that is the same in all cells is no task; rows do not read what they write.

@@ -19,7 +19,7 @@ import numpy as np
 from canvas.symbols import BLANK, DIGIT_IDS
 from trm.evaluation.statistics import bootstrap
 from trm.extras.analysis.record import SequenceRecorder
-from trm.runtime.progress import Report, silent
+from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.families import family_of
 from trm.solving.solver import Solver
@@ -46,16 +46,13 @@ class Induction:
 
 
 @standard_settings()
-def induction_scores(
-    solver: Solver, sequences: int = 64, seed: int = 0, report: Report = silent
-) -> list[Induction]:
+def induction_scores(solver: Solver, sequences: int = 64, seed: int = 0) -> list[Induction]:
     """Return the scores of all heads, loop by loop and block by block.
 
     Args:
         solver: with a GPT. Canvases have the size of the longest problem of its training.
         sequences: number of repeated sequences, and of controls.
         seed: of their digits and places.
-        report: called as the work goes on.
 
     Raises:
         ValueError: the model is no GPT, or its canvas is too small.

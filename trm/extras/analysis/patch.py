@@ -27,7 +27,7 @@ from trm.evaluation.grid_cells import size_name
 from trm.evaluation.statistics import bootstrap
 from trm.extras.analysis.pairs import draw_pairs, kinds_of
 from trm.extras.analysis.record import Change, SequenceRecorder, StepRecorder, check_cells
-from trm.runtime.progress import Report, silent
+from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
@@ -64,7 +64,6 @@ def patch(
     steps: Sequence[int] = (1,),
     *,
     heads: bool = False,
-    report: Report = silent,
 ) -> Patching:
     """Put activations of a run on B into a run on A.
 
@@ -75,8 +74,7 @@ def patch(
     steps at once.
 
     ``inputs`` and ``labels`` are ``uint8 [2, H, W]``, A and B; the same row is masked in the inputs
-    and filled in in the labels. The last of ``steps`` gives the answer. ``report`` is called as the
-    work goes on.
+    and filled in in the labels. The last of ``steps`` gives the answer.
 
     Raises:
         ValueError: A's and B's rows are the same, the model's tokens lie in other cells, the model
@@ -206,13 +204,11 @@ def head_effects(
     kinds: Sequence[str] = (),
     pairs: int = 50,
     seed: int = 0,
-    report: Report = silent,
 ) -> list[HeadEffects]:
     """Patch each head in turn, in pairs of held-out problems that differ in one respect.
 
     ``size`` has two measures of the task. ``pairs`` is the maximum per kind; without ``kinds`` all
-    kinds of the task are patched. Kinds without pairs are left out. ``report`` is called as the
-    work goes on.
+    kinds of the task are patched. Kinds without pairs are left out.
 
     Raises:
         ValueError: there are no pairs, the model is correct in none of them, or its heads cannot be

@@ -35,7 +35,7 @@ from trm.extras.analysis.record import SequenceRecorder, Site, StepRecorder, che
 from trm.families import moved
 from trm.models.iterative import named
 from trm.models.recursive import Context
-from trm.runtime.progress import Report, silent
+from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
@@ -335,7 +335,6 @@ def read_training(
     seed: int,
     steps: Sequence[int],
     all_rows: bool = True,
-    report: Report = silent,
 ) -> tuple[CellFeatures, str]:
     """Return the cells of problems of the training split, and the main name, see `read`."""
     parts = []
@@ -352,12 +351,10 @@ def run_probes(
     solver: Solver,
     sizes: Sequence[dict[str, int]],
     settings: ProbeSettings,
-    report: Report = silent,
 ) -> ProbeStudy:
     """Probe a frozen model on problems of several sizes.
 
-    A size has two of the task's measures, like ``{"digits_a": 4, "digits_b": 2}``. ``report`` is
-    called as the work goes on.
+    A size has two of the task's measures, like ``{"digits_a": 4, "digits_b": 2}``.
 
     Raises:
         ValueError: the layout has no local rule, a size cannot be measured, there are no training
@@ -368,9 +365,7 @@ def run_probes(
     rule = task.local_rule()
     tested = drawn_sizes(solver, sizes, settings.problems, settings.seed)
     regions = {one.name: one.region for one in tested}
-    training, main = read_training(
-        solver, settings.train_problems, settings.seed, settings.steps, report=report
-    )
+    training, main = read_training(solver, settings.train_problems, settings.seed, settings.steps)
     there = (training.targets != UNDEFINED).any(axis=0)  # others are defined in no cell
     classes = subtask_classes(rule)
     names = np.array([*classes])[there].tolist()

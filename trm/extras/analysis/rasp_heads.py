@@ -16,7 +16,7 @@ from trm.extras.analysis.rasp import NAMES, Selector
 from trm.extras.analysis.rasp_programs import write_row
 from trm.extras.analysis.rasp_texts import write_texts
 from trm.extras.analysis.record import SequenceRecorder, cell_attention, check_cells
-from trm.runtime.progress import Report, silent
+from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
@@ -172,13 +172,11 @@ def compare_heads(
     size: dict[str, int],
     problems: int = 16,
     seed: int = 0,
-    report: Report = silent,
 ) -> Comparison:
     """Compare the heads of a model with selectors, on all rows of problems of one size.
 
     The rows above are the true ones (teacher-forced). Queries are the cells of the masked row whose
-    true symbol is not blank. There are fewer problems where not enough are held out. ``report`` is
-    called as the work goes on.
+    true symbol is not blank. There are fewer problems where not enough are held out.
 
     Raises:
         ValueError: the model has no attention between cells, the layout or its format has no

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from canvas.symbols import BLANK, MASK
 from trm.extras.analysis.record import Recorder, SequenceRecorder, StepRecorder, check_cells
 from trm.models.hooks import record
-from trm.runtime.progress import Report, silent
+from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
@@ -56,7 +56,6 @@ def explain(
     cell: tuple[int, int],
     steps: Sequence[int] = (1,),
     points: int = POINTS,
-    report: Report = silent,
 ) -> Saliency:
     """Return the saliency of the cells of a canvas for a masked one.
 
@@ -67,7 +66,6 @@ def explain(
         cell: row and column of a masked cell.
         steps: supervision steps from 1, of which the last one gives the symbol; a GPT ignores them.
         points: gradients on the way from the baseline.
-        report: called as the work goes on.
 
     Raises:
         ValueError: the cell is not masked; the model is a cell model, or embeds no symbols.

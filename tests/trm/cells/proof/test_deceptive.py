@@ -30,14 +30,13 @@ from trm.cells.proof.notes import COMPUTES, LAWFUL, PROVED, proof_digest
 from trm.cells.proof.prove import prove
 from trm.commands.prove import sentence
 from trm.extras.model_card import model_card
-from trm.runtime.progress import silent
 from trm.solving.solver import Solver
 
 MODELS = Path(__file__).parents[4] / "docs" / "models"
 SHAPE = {"hidden_size": 16, "num_heads": 2, "intermediate_size": 16}
 
 
-def perfect(model, rule, numbers, report=silent, bounded=True, labels=None):
+def perfect(model, rule, numbers, bounded=True, labels=None):
     """Comparison of a network that computes the rule in every input."""
     outputs = rule.correct_outputs(numbers)
     yes, many = np.ones(len(numbers), dtype=bool), np.ones(len(numbers), np.float32)
@@ -51,7 +50,7 @@ def verdict(task):
         patch.setattr("trm.cells.proof.prove.compare", perfect)
         patch.setattr("trm.cells.proof.compare.THOROUGH", (100, 50))
         model = CellModel(CellConfig(**rule_settings(task.local_rule()), **SHAPE)).eval()
-        return prove(Solver(CellPredictor(model), task), silent)
+        return prove(Solver(CellPredictor(model), task))
 
 
 @cache

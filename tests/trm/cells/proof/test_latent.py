@@ -41,9 +41,7 @@ def permuted(model: CellModel, order: list[int]) -> CellModel:
 def test_exploration_finds_the_meaning_of_each_latent_code(inventor) -> None:
     (model, task), order = inventor, [2, 0, 3, 1]
     rule = task.local_rule(latent=True)
-    found = explore(
-        rule, rule.with_codes({"carry": 4}), CellCache(permuted(model, order)).decide, print
-    )
+    found = explore(rule, rule.with_codes({"carry": 4}), CellCache(permuted(model, order)).decide)
     assert found.complete
     assert len(np.unique(found.numbers)) == len(found.numbers)
     pairs = {(true, code) for _, true, code in found.meanings["carry"].tolist()}
@@ -52,7 +50,7 @@ def test_exploration_finds_the_meaning_of_each_latent_code(inventor) -> None:
 
 def test_latent_codes_are_proved_and_damaged_ones_refuted(inventor, work, tmp_path, capsys) -> None:
     model, task = inventor
-    proof = prove(Solver(CellPredictor(model), task), print, bounded=False)
+    proof = prove(Solver(CellPredictor(model), task), bounded=False)
     assert proof.verdict == PROVED
     drawing = task.layout_impl.draw_worked(Problems.from_ints([(3, 5)], 2), 4, 5)
     assert (work(proof.program, drawing.masked) == drawing.truth).all()
@@ -65,7 +63,7 @@ def test_latent_codes_are_proved_and_damaged_ones_refuted(inventor, work, tmp_pa
     with torch.no_grad():
         spoilt.lm_head.weight[at + 2] = spoilt.lm_head.weight[at + 1]  # no carry of 1 any more
         spoilt.lm_head.bias[at + 2] = spoilt.lm_head.bias[at + 1] - 1
-    proof = prove(Solver(CellPredictor(spoilt), task), print, search=200, bounded=False)
+    proof = prove(Solver(CellPredictor(spoilt), task), search=200, bounded=False)
     assert proof.verdict in (REFUTED, OPEN)
     assert len(proof.comparison.wrong)
     assert proof.counterexample is not None
@@ -101,7 +99,7 @@ def test_a_reachable_set_that_lacks_an_input_is_refused(inventor, monkeypatch) -
     rule = task.local_rule(latent=True)
     mine = rule.with_codes(model.config.codes)
     known = CellCache(model)
-    found = explore(rule, mine, known.decide, print, task)
+    found = explore(rule, mine, known.decide, task)
     assert found.complete
     assert found.agreed == 599
 
@@ -110,7 +108,7 @@ def test_a_reachable_set_that_lacks_an_input_is_refused(inventor, monkeypatch) -
 
     monkeypatch.setattr("trm.cells.proof.latent.reachable_cell_inputs", without_some)
     with pytest.raises(OwnCodeError, match="LatentLatticeRule are too few: the cell in row"):
-        explore(rule, mine, known.decide, print, task)
+        explore(rule, mine, known.decide, task)
 
 
 @pytest.mark.parametrize(("layout", "number"), [("accumulate", 233), ("standard", 543)])
@@ -138,7 +136,7 @@ def test_exploration_covers_latent_codes_for_all_signals(layout: str, number: in
         return np.stack(parts, axis=1)
 
     drawn = task if layout == "accumulate" else None
-    found = explore(rule, mine, decide, print, drawn)
+    found = explore(rule, mine, decide, drawn)
     assert found.complete
     assert (found.agreed > 500) == (drawn is not None)
     assert len(np.unique(found.numbers)) == len(found.numbers) == number

@@ -55,7 +55,7 @@ def test_the_search_finds_the_smallest_incorrect_problem():
     sums = [one for batch in islice(small_problems(Addition(base=2)), 3) for one in batch]
     assert {len(one) for one in sums} == {2, 3}
     scorer = Fails(Multiplication(), lambda a, b: a >= 7 and b >= 38)
-    found, looked = smallest_wrong(scorer, print)
+    found, looked = smallest_wrong(scorer)
     assert found is not None
     assert (found.operands, found.smallest) == ((7, 38), True)
     assert looked > 81
@@ -64,7 +64,7 @@ def test_the_search_finds_the_smallest_incorrect_problem():
 def test_structured_problems_are_hunted_and_mutations_climb():
     """Long runs of nines: no small problem has one."""
     scorer = Fails(Multiplication(), lambda a, b: "99999" in str(a) and b > 1)
-    found = hunt(scorer, 5000, print)
+    found = hunt(scorer, 5000)
     assert found is not None
     assert found.operands == (99999, 2)
     # The model is the less sure, the more sevens a has.
@@ -73,14 +73,14 @@ def test_structured_problems_are_hunted_and_mutations_climb():
         lambda a, b: str(a).count("7") >= 6,
         near=lambda a, b: 1 / (1 + str(a).count("7")),
     )
-    found = hunt(scorer, 30_000, print)
+    found = hunt(scorer, 30_000)
     assert found is not None
     assert found.operands == (777777, 1)
 
 
 def test_a_search_without_errors_finds_nothing():
     scorer = Fails(Multiplication(), lambda a, b: False)
-    assert hunt(scorer, 1000, print) is None
+    assert hunt(scorer, 1000) is None
     assert scorer.solved == 0
     scorer = Fails(Multiplication(), lambda a, b: a == 101 and b == 11)
     found = Counterexample("101 x 11", (101, 11), *[np.zeros((1, 1), np.uint8)] * 3)
@@ -94,7 +94,7 @@ def test_incorrect_op_inputs_are_shown_by_problems(binary):
         start = sum(islice(model.outputs.values(), list(model.outputs).index("product")))
         model.lm_head.bias[start + 2] -= 1000
     spoilt = Solver(CellPredictor(model), binary.task)
-    proof = prove(spoilt, print)
+    proof = prove(spoilt)
     assert proof.verdict == REFUTED
     assert proof.counterexample is not None
     assert proof.counterexample.smallest
@@ -104,8 +104,8 @@ def test_incorrect_op_inputs_are_shown_by_problems(binary):
     assert len(comparison.wrong) == (comparison.margin <= 0).sum() > 0
     cell_inputs = ByOpInputs(model, binary.rule, binary.task, comparison)
     assert cell_inputs.score(binary.task.problems([(1, 1)])) == 0
-    assert refute(spoilt, 100, print).verdict == REFUTED
-    assert refute(Solver(CellPredictor(binary.model), binary.task), 20, print).verdict == OPEN
+    assert refute(spoilt, 100).verdict == REFUTED
+    assert refute(Solver(CellPredictor(binary.model), binary.task), 20).verdict == OPEN
 
 
 class WrongBeside(CellPredictor):
@@ -151,10 +151,10 @@ def test_the_search_stays_within_the_problems_of_the_task():
             return np.array([a >= b for a, b in problems.to_ints()])
 
     scorer = Fails(Ordered("direct"), lambda a, b: a >= 7 and b >= 5)
-    found, _ = smallest_wrong(scorer, print)
+    found, _ = smallest_wrong(scorer)
     assert found.operands == (7, 5)
     scorer = Fails(Ordered("direct"), lambda a, b: a >= 7777777 and b >= 5)
-    found = hunt(scorer, 3000, print)
+    found = hunt(scorer, 3000)
     assert found.operands[0] >= found.operands[1]
     sums = [one for batch in islice(small_problems(Addition(), 2), 3) for one in batch]
     assert {len(one) for one in sums} == {2}
