@@ -164,7 +164,7 @@ def measure(
             loaded[checkpoint] = solver.sampled(settings.sampling)
         arguments = (settings.problems, settings.seed, settings.batch_size)
         of_cell = Part(start, start + step, cold)
-        return measure_cell(loaded[checkpoint], settings.axes, size, *arguments, part=of_cell)
+        return measure_cell(loaded[checkpoint], settings.axes, size, *arguments, of_cell)
 
     def is_measured(file: Path) -> bool:
         cell = read_object(file) or {}
