@@ -74,12 +74,6 @@ def fitting(path: str | Path) -> Iterator[None]:
         ) from None
 
 
-@standard_settings()
-def network_of(about: dict[str, Any], weights: dict[str, Tensor]) -> Any:
-    """Return the network of a checkpoint of any family, see `with_network`."""
-    return _network(about, family_named(about["family"]).network, weights)
-
-
 def to_device(model: nn.Module, name: str) -> None:
     """Move a network to a device, like cpu, cuda:1 or auto.
 

@@ -12,6 +12,7 @@ import numpy as np
 from trm.checkpoints import read_puzzle_format
 from trm.commands.arguments import Arguments
 from trm.io.files import check_place, make_folder, replacing, writing
+from trm.io.markdown import known
 from trm.io.puzzle_files import PuzzleFormat, read_inputs, read_puzzles
 from trm.runtime.precision import computing_in
 from trm.runtime.progress import progress
@@ -113,12 +114,11 @@ def evaluate(args: Arguments) -> int:
         found = write_measured(Path(args.output), models, puzzles, str(args.data))
     for one in found:
         exact = Share(one["exact"]["right"], one["exact"]["total"])
-        ranked = "–" if one["auroc"] is None else f"{one['auroc']:.3f}"
         print(f"{one['model']}: {exact} exact, {100 * one['cells']:.2f} % of cells")
         print(
             f"  confidence {100 * one['confidence']:.1f} %, calibration error "
-            f"{one['calibration_error']:.3f}, AUROC {ranked}; a puzzle takes {one['steps']:.1f} "
-            f"supervision steps in {one['views']:.1f} views"
+            f"{one['calibration_error']:.3f}, AUROC {known(one['auroc'], '{:.3f}')}; a puzzle "
+            f"takes {one['steps']:.1f} supervision steps in {one['views']:.1f} views"
         )
     for name in FILES:
         args.info.print(str(Path(args.output) / name))

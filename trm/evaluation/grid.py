@@ -37,6 +37,7 @@ from trm.solving.predictor import Sampling
 from trm.solving.voting_settings import ANY
 
 GRID, FORMAT = "grid.json", 2  # file name in the folder of an evaluation; version of the format
+LENGTHS_PICTURE, PICTURE, TABLE = "lengths.png", "grid.png", "grid.csv"
 STEPS = "steps.png"  # only where `Grid.shows_steps`
 ERRORS = "errors.png"  # only where a solution is incorrect
 COMPARED = "compared.png"  # accuracy, agreement, confidence and seconds a problem, by length
@@ -44,7 +45,7 @@ TRUST = "calibration.png"  # only where the confidence in each problem is known
 RECORDS = ("records.jsonl", "records.csv")  # of all problems; not of a comparison
 REPORT = "grid.md"
 # Files of an evaluation.
-FILES: tuple[str, ...] = (GRID, "lengths.png", "grid.png", STEPS, ERRORS, REPORT, "grid.csv")
+FILES: tuple[str, ...] = (GRID, LENGTHS_PICTURE, PICTURE, STEPS, ERRORS, REPORT, TABLE)
 FILES += (COMPARED, TRUST, *RECORDS)
 
 AXES = {  # measures of problem sizes
@@ -389,6 +390,11 @@ def grid_file(path: str | Path) -> Path:
 def cells_of(model: Model) -> dict[Key, Cell]:
     """Return a model's cells by (row, column)."""
     return {(cell["row"], cell["column"]): cell for cell in model["cells"]}
+
+
+def cells_in(model: Model, region: str) -> list[Cell]:
+    """Return a model's cells of a region."""
+    return [cell for cell in model["cells"] if cell["region"] == region]
 
 
 def cells_by_length(grid: Grid, model: Model) -> dict[int, list[Cell]]:

@@ -26,6 +26,7 @@ from trm.evaluation.grid import (
     Grid,
     Model,
     cells_by_length,
+    cells_in,
     cells_of,
     errors,
     in_order,
@@ -45,7 +46,7 @@ from trm.evaluation.statistics import (
     reliability,
     risk_coverage,
 )
-from trm.io.markdown import safe, table
+from trm.io.markdown import known, safe, table
 
 _NAMES = {"solutions": "whole solutions", "answers": "answers"}  # in a sentence
 _MEANS = {  # of a summary's lines
@@ -127,25 +128,17 @@ def _by_length(grid: Grid) -> list[str]:
         for length, cells in cells_by_length(grid, model).items():
             if not (right := grid.pooled(cells)).total:
                 continue
-            means = [mean_of(cells, key) for key in ("agreement", "confidence")]
-            words = ["–" if mean is None else f"{mean:.3f}" for mean in means]
-            seconds = mean_of(cells, "seconds_per_problem")
-            words.append("–" if seconds is None else f"{seconds:.3g}")
-            rows.append([safe(model["name"]), str(length), right.short, *words])
-    heads = [
-        "model",
-        grid.length_in_words.partition(" ")[0],
-        "correct",
-        "agreement",
-        "confidence",
-        "seconds a problem",
-    ]
+            means = [
+                known(mean_of(cells, key), _MEANS[key][1])
+                for key in ("agreement", "confidence", "seconds_per_problem")
+            ]
+            rows.append([safe(model["name"]), str(length), right.short, *means])
+    if not rows:
+        return []
+    digits = grid.length_in_words.partition(" ")[0]
+    heads = ["model", digits, "correct", "agreement", "confidence", "seconds a problem"]
     picture = f"![Accuracy, agreement, confidence and seconds a problem, by length]({COMPARED})"
-    return (
-        ["## By length", picture, f"By the {grid.length_in_words}.", table(heads, rows)]
-        if rows
-        else []
-    )
+    return ["## By length", picture, f"By the {grid.length_in_words}.", table(heads, rows)]
 
 
 def shared_problems(
@@ -184,7 +177,7 @@ def _problem_by_problem(grid: Grid) -> list[str]:
             if found is None:
                 continue
             points, low, high = (100 * n for n in (found.difference, *found.interval))
-            p = "–" if found.p is None else f"{found.p:.2g}"
+            p = known(found.p, "{:.2g}")
             difference = f"{points:+.1f} ({low:+.1f} to {high:+.1f})"
             alone = map(str, found.alone or ("–", "–"))
             rows.append([safe(other), where, f"{found.problems:,}", difference, *alone, p])
@@ -208,9 +201,9 @@ def _models(grid: Grid) -> str:
     rows = []
     for model in grid.models:
         cost = "not known"
-        if known := model["cost"]:
-            cost = f"{known['flops'] / 1e12:,.3g} TFLOP, {known['seconds'] / 60:,.3g} min"
-            if before := known.get("before"):
+        if spent := model["cost"]:
+            cost = f"{spent['flops'] / 1e12:,.3g} TFLOP, {spent['seconds'] / 60:,.3g} min"
+            if before := spent.get("before"):
                 cost += f", after {before['seconds'] / 60:,.3g} min"
         numbers = (model["parameters"], model["step"])
         parameters, step = ("not known" if n is None else f"{n:,}" for n in numbers)
@@ -230,8 +223,8 @@ def _summary(grid: Grid) -> list[str]:
     for name, models in by_setting(grid.models).items():
         words = []
         for where in grid.regions:
-            cells = [[c for c in model["cells"] if c["region"] == where] for model in models]
-            words.append(of_seeds([s for some in cells if (s := grid.pooled(some)).total]))
+            shares = [grid.pooled(cells_in(model, where)) for model in models]
+            words.append(of_seeds([share for share in shares if share.total]))
         if len(models) > 1:
             rows.append([f"{safe(name)}, {len(models)} seeds", *words])
     if rows:
@@ -248,7 +241,7 @@ def _by_region(model: Model, grid: Grid) -> str:
     """Return a model's table with a line for each figure and a column for each region."""
     columns = []
     for where in grid.regions:
-        cells = [cell for cell in model["cells"] if cell["region"] == where]
+        cells = cells_in(model, where)
         entries = _entries([cell for cell in cells if cell["applicable"]], grid)
         refused = cells and not any(cell["applicable"] for cell in cells)
         columns.append(dict.fromkeys(entries, "n/a") if refused else entries)
@@ -269,10 +262,10 @@ def _entries(cells: Sequence[Cell], grid: Grid) -> dict[str, str]:
     for name, symmetry in (("read upright", "e"), ("read reflected, hvt", "hvt")):
         entries[name] = Share(read_as[symmetry], read_as.total()).short
     for key, (name, form) in _MEANS.items():
-        mean = mean_of(cells, key)
-        entries[name] = "–" if mean is None else form.format(mean)
-    entries |= _trust(cells)
-    return entries | {"problems": str(sum(cell["problems"] for cell in cells) or "–")}
+        entries[name] = known(mean_of(cells, key), form)
+    return (
+        entries | _trust(cells) | {"problems": str(sum(cell["problems"] for cell in cells) or "–")}
+    )
 
 
 def _trust(cells: Sequence[Cell]) -> dict[str, str]:
@@ -281,10 +274,9 @@ def _trust(cells: Sequence[Cell]) -> dict[str, str]:
     sure, right = trust(cells)
     if not len(sure):
         return dict.fromkeys(names, "–")
-    area = auroc(sure, right)
-    found = f"{100 * reliability(sure, right).error:.1f} %", "–" if area is None else f"{area:.3f}"
+    error = f"{100 * reliability(sure, right).error:.1f} %"
     risk = risk_coverage(sure, right).share_at(_AT_COVERAGE)
-    return dict(zip(names, (*found, risk.short), strict=True))
+    return dict(zip(names, (error, known(auroc(sure, right), "{:.3f}"), risk.short), strict=True))
 
 
 def _notes(grid: Grid) -> list[str]:
@@ -404,10 +396,7 @@ def _errors_by_region(grid: Grid, chosen: set[tuple[str, str]] | None = None) ->
         everywhere = errors(model["cells"])
         if not any(share.total for share, _ in everywhere.values()):
             continue
-        regions = {
-            where: [cell for cell in model["cells"] if cell["region"] == where]
-            for where in grid.regions
-        }
+        regions = {where: cells_in(model, where) for where in grid.regions}
         found = {where: errors(cells) for where, cells in regions.items()}
         kinds = [k for k in grid.kinds if chosen is None or (model["name"], k) in chosen]
         if not kinds:
@@ -415,8 +404,8 @@ def _errors_by_region(grid: Grid, chosen: set[tuple[str, str]] | None = None) ->
         rows = []
         for kind in kinds:
             shares = [some[kind][0].short if kind in some else "–" for some in found.values()]
-            by_chance = f"{100 * everywhere[kind][1]:.1f} %" if kind in everywhere else "–"
-            rows.append([safe(kind), *shares, by_chance])
+            chance = 100 * everywhere[kind][1] if kind in everywhere else None
+            rows.append([safe(kind), *shares, known(chance, "{:.1f} %")])
         rows.append(["incorrect", *(_diagnosed(*cells) for cells in regions.values()), ""])
         heads = ["", *regions, "by chance"]
         parts += [f"**{safe(model['name'])}**", table(heads, rows)]

@@ -25,15 +25,21 @@ from trm.checkpoints.names import FAMILY_NAMES
 from trm.evaluation.diagnosis import KINDS, OTHER
 from trm.evaluation.grid import (
     COMPARED,
+    ERRORS,
     FIGURES,
-    FILES,
     LABELS,
     LENGTHS,
+    LENGTHS_PICTURE,
+    PICTURE,
+    REPORT,
+    STEPS,
+    TABLE,
     TRUST,
     Grid,
     Model,
     by_length,
     cells_by_length,
+    cells_in,
     cells_of,
     errors,
     in_order,
@@ -62,6 +68,7 @@ _ROOM = (6.2, 5.2, 4.4, 4.0)  # inches for a panel's cells with 1, 2, 3 or 4 pan
 _CELL = (0.24, 0.64)  # inches of a cell, least and most
 _PANEL = 3.0  # least width of a panel in inches: its title has to fit
 _LETTER = 0.05  # inches of a cell's small print
+_TITLE: dict[str, Any] = {"weight": "bold", "fontsize": 12, "color": INK}
 _RANGE: dict[str, Any] = {"edgecolor": INK, "linewidth": 2.2, "fill": False}
 _HATCH: dict[str, Any] = {"facecolor": GIVEN, "edgecolor": "#A6A6A6", "linewidth": 0}
 _HATCH["hatch"] = "////"
@@ -71,30 +78,29 @@ _HATCHES = ("++++", "....", "////", "\\\\\\\\", "xxxx", "----", "||||")  # of ki
 
 def write_files(grid: Grid, output: Path) -> None:
     """Write a grid's pictures, report and table into a folder."""
-    _, lengths, picture, steps, errors_file, report, table_file, *_ = (
-        output / name for name in FILES
-    )
-    save(lengths_figure(grid), lengths)
-    save(grid_figure(grid), picture)
-    if grid.shows_steps:
-        save(steps_figure(grid), steps)
-    else:
-        steps.unlink(missing_ok=True)
-    if (drawn := errors_figure(grid)) is None:
-        errors_file.unlink(missing_ok=True)  # of an earlier run with other settings
-    else:
-        save(drawn, errors_file)
-    save(compared_figure(grid), output / COMPARED)
-    if (drawn := confidence_figure(grid)) is None:
-        (output / TRUST).unlink(missing_ok=True)
-    else:
-        save(drawn, output / TRUST)
-    write_text(report, markdown(grid))
+    for name, figure in _figures(grid).items():
+        if figure is None:
+            (output / name).unlink(missing_ok=True)  # of an earlier run with other settings
+        else:
+            save(figure, output / name)
+    write_text(output / REPORT, markdown(grid))
     rows = grid.rows
-    with replacing(table_file) as part, part.open("w", encoding="utf-8", newline="") as lines:
+    with replacing(output / TABLE) as part, part.open("w", encoding="utf-8", newline="") as lines:
         table = csv.DictWriter(lines, list(rows[0]))
         table.writeheader()
         table.writerows(rows)
+
+
+def _figures(grid: Grid) -> dict[str, Figure | None]:
+    """Return the figures of a grid by the names of their files; None: there is none."""
+    return {
+        LENGTHS_PICTURE: lengths_figure(grid),
+        PICTURE: grid_figure(grid),
+        COMPARED: compared_figure(grid),
+        TRUST: confidence_figure(grid),
+        ERRORS: errors_figure(grid),
+        STEPS: steps_figure(grid) if grid.shows_steps else None,
+    }
 
 
 def write_events(grid: Grid, folder: Path) -> None:
@@ -106,19 +112,11 @@ def write_events(grid: Grid, folder: Path) -> None:
 
     for old in folder.glob("events.out.tfevents.*"):
         old.unlink()
-    figures = {
-        "lengths": lengths_figure(grid),
-        "grid": grid_figure(grid),
-        "compared": compared_figure(grid),
-        "calibration": confidence_figure(grid),
-        "errors": errors_figure(grid),
-        "steps": steps_figure(grid) if grid.shows_steps else None,
-    }
     with SummaryWriter(str(folder)) as writer:
-        for name, figure in figures.items():
+        for name, figure in _figures(grid).items():
             if figure is not None:
                 picture = pixels(figure)  # uint8 [H, W, 3]
-                writer.add_image(f"evaluation/{name}", picture, dataformats="HWC")
+                writer.add_image(f"evaluation/{Path(name).stem}", picture, dataformats="HWC")
         writer.add_text("evaluation/report", markdown(grid))
         for model in grid.models:
             for length, value in by_length(grid, model).items():
@@ -157,7 +155,7 @@ def lengths_figure(grid: Grid) -> Figure:
             axes.axvline(most, color=style["color"], linestyle=":", linewidth=1.2)
     _finish_lengths(axes, every, grid.length_in_words)
     axes.set(ylim=(-2, 102), ylabel="correct, %")
-    axes.set_title(FIGURES[grid.figure_shown], loc="left", weight="bold", fontsize=12, color=INK)
+    axes.set_title(FIGURES[grid.figure_shown], loc="left", **_TITLE)
     axes.legend(frameon=False, fontsize=8.5, loc="best")
     return figure
 
@@ -190,7 +188,7 @@ def compared_figure(grid: Grid) -> Figure:
             axes.set_yscale("log")
         if not key:
             axes.legend(frameon=False, fontsize=8, loc="best")
-            axes.set_title("By length", loc="left", weight="bold", fontsize=12, color=INK)
+            axes.set_title("By length", loc="left", **_TITLE)
     return figure
 
 
@@ -201,9 +199,8 @@ def confidence_figure(grid: Grid) -> Figure | None:
     """
     curves, bins = {}, {}
     for model in grid.models:
-        inside = [cell for cell in model["cells"] if cell["region"] == INSIDE]
         beyond = [cell for cell in model["cells"] if cell["region"] != INSIDE]
-        for where, cells in (("in range", inside), ("beyond", beyond)):
+        for where, cells in (("in range", cells_in(model, INSIDE)), ("beyond", beyond)):
             sure, right = trust(cells)
             if len(sure):
                 name = f"{model['name']}, {where}"
@@ -236,7 +233,7 @@ def steps_figure(grid: Grid) -> Figure:
     together = all(cell["steps"] is None or cell.get("longest_chain")
                    for model in grid.models for cell in model["cells"])  # fmt: skip
     axes.set(ylim=(0, None), ylabel=f"supervision steps of a {'canvas' if together else 'row'}")
-    axes.set_title("Supervision steps", loc="left", weight="bold", fontsize=12, color=INK)
+    axes.set_title("Supervision steps", loc="left", **_TITLE)
     axes.legend(frameon=False, fontsize=8.5, loc="best")
     return figure
 
@@ -281,7 +278,7 @@ def grid_figure(grid: Grid) -> Figure:
     height = (side * len(rows) + 1.1) * down + 0.7 + 0.16 * (notes.count("\n") + 2)
     figure = new_figure(width, height)
     what = FIGURES[grid.figure_shown]
-    figure.suptitle(what, x=0.01, ha="left", weight="bold", fontsize=12, color=INK)
+    figure.suptitle(what, x=0.01, ha="left", **_TITLE)
     marks = (
         (any(cell["region"] == INSIDE for cell in cells), "trained on", _RANGE),
         (not all(cell["applicable"] for cell in cells), "n/a: not applicable", _HATCH),
@@ -341,7 +338,7 @@ def _draw_shares(
             axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, **_HATCH))
             behind = {"facecolor": GIVEN, "linewidth": 0, "pad": 1}
             axes.text(j, i, "n/a", ha="center", va="center", color=GREY, fontsize=7, bbox=behind)
-    inside = [at[key] for key, cell in cells_of(model).items() if cell["region"] == INSIDE]
+    inside = [at[cell["row"], cell["column"]] for cell in cells_in(model, INSIDE)]
     if inside:  # a rectangle around all of them, with a pale edge that is visible on any colour
         (top, left), (bottom, right) = np.min(inside, axis=0), np.max(inside, axis=0)
         corner, size = (left - 0.5, top - 0.5), (right - left + 1, bottom - top + 1)
@@ -379,14 +376,8 @@ def errors_figure(grid: Grid) -> Figure | None:
     lines = sum(text.count("\n") + 1 for _, text in shown)
     height = down * (0.26 * longest + 1.1) + 0.2 * lines + 0.7  # inches: panels, legend, title
     figure = new_figure(5.4 * across + 0.4, height)
-    figure.suptitle(
-        "First wrong cells, by the explanation that fits",
-        x=0.01,
-        ha="left",
-        weight="bold",
-        fontsize=12,
-        color=INK,
-    )
+    title = "First wrong cells, by the explanation that fits"
+    figure.suptitle(title, x=0.01, ha="left", **_TITLE)
     styles: dict[str, dict[str, Any]] = {
         kind: {"facecolor": _SHADES[i % len(_SHADES)], "hatch": _HATCHES[i % len(_HATCHES)]}
         for i, kind in enumerate(dict.fromkeys([*KINDS, *grid.kinds]))

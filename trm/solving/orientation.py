@@ -74,11 +74,6 @@ def given_view(voting: Voting, operands: Sequence[int]) -> str:
     return tuple(SYMMETRIES)[digest[0] % len(SYMMETRIES)]
 
 
-def given_canvas(voting: Voting, operands: Sequence[int], drawing: Drawing) -> np.ndarray:
-    """Return the first canvas of a drawing as it is given, uint8 [H, W]."""
-    return apply(given_view(voting, operands), drawing.canvases[0])
-
-
 def solve_given(solver: Solver, problems: Problems, drawing: Drawing) -> list[Solution]:
     """Solve problems whose canvases are given in an orientation that the model is not told.
 

@@ -15,14 +15,14 @@ from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
 
 from canvas.picture import GRID
 from trm.evaluation.grid import Cell, Grid, Model, pooled
-from trm.evaluation.grid_cells import LEFT_OUT, PRIMED, REGIONS, SHORTER, size_name
+from trm.evaluation.grid_cells import size_name
 from trm.evaluation.statistics import SEEDS_MEANING, Share, of_seeds
 from trm.extras.sweep.budget import speed_of
 from trm.extras.sweep.runs import Jobs
 from trm.extras.sweep.study import EQUAL_LOSS
 from trm.figures.style import mark, new_figure, save, tidy
 from trm.io.files import read_object, write_text
-from trm.io.markdown import safe, table
+from trm.io.markdown import known, safe, table
 
 PAGE, PICTURE = "study.md", "study.png"
 _CELLS = 8  # most cells that have columns of their own; more are pooled by region
@@ -112,8 +112,8 @@ def _speeds(jobs: Jobs) -> str:
         for case in speed.cases if speed else ():
             figures = [f"{case.rate:,.3g}", f"{case.rate * case.batch_size:,.3g}"]
             figures += [f"{case.tflop:.3g}"] if case.tflop else ["–"]
-            figures += ["–" if case.of_peak is None else f"{100 * case.of_peak:.1f} %"]
-            figures += ["–" if case.memory is None else f"{case.memory:.1f}"]
+            figures += [known(case.of_peak, "{:.1%}").replace("%", " %")]
+            figures += [known(case.memory, "{:.1f}")]
             how = "compiled" if case.compiled else "eager"
             about = [safe(run.name), f"{100 * case.part:.3g} %", how, f"{case.batch_size:,}"]
             rows.append([*about, *(figures if case.rate else ["–"] * 5), safe(case.remark)])
@@ -125,11 +125,10 @@ def _results(grid: Grid) -> str:
     columns, costs, rows = columns_of(grid), costs_of(grid.models), []
     with_loss = any(model["loss"] is not None for model in grid.models)
     for name, seeds in by_name(grid).items():
-        took = ("–" if n is None else f"{n:,.3g}" for n in costs_of(seeds).values())
+        took = (known(n, "{:,.3g}") for n in costs_of(seeds).values())
         row = [safe(name), f"{seeds[0]['parameters']:,}", *took, str(len(seeds))]
         if with_loss:
-            losses = [seed["loss"] for seed in seeds]
-            row.append(", ".join("–" if loss is None else f"{loss:.3g}" for loss in losses))
+            row.append(", ".join(known(seed["loss"], "{:.3g}") for seed in seeds))
         rows.append(row + [of_seeds(shares_of(grid, seeds, column)) for column in columns])
     heads = ["setting", "parameters", *costs, "seeds"]
     return table([*heads, *(["validation loss"] if with_loss else []), *columns], rows)
@@ -140,11 +139,7 @@ def columns_of(grid: Grid) -> list[str]:
     cells = [cell for model in grid.models for cell in model["cells"]]
     sizes = dict.fromkeys(size_name(grid.axes, (cell["row"], cell["column"])) for cell in cells)
     there = {cell["region"] for cell in cells}
-    return (
-        list(sizes)
-        if len(sizes) <= _CELLS
-        else [r for r in (*REGIONS, PRIMED, LEFT_OUT, SHORTER) if r in there]
-    )
+    return [*sizes] if len(sizes) <= _CELLS else [one for one in grid.regions if one in there]
 
 
 def by_name(grid: Grid) -> dict[str, list[Model]]:
