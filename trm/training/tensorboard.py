@@ -10,6 +10,7 @@ import numpy as np
 import yaml
 from lightning.pytorch.cli import SaveConfigCallback
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from matplotlib.figure import Figure
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from torch.utils.tensorboard.summary import hparams
 from torch.utils.tensorboard.writer import SummaryWriter
@@ -167,17 +168,20 @@ class Pictures(L.Callback):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: Any) -> None:
         data = getattr(trainer.train_dataloader, "dataset", None)
-        if not (trainer.is_global_zero and writers(trainer) and isinstance(data, RowStepSamples)):
-            return
-        if (
+        if trainer.is_global_zero and writers(trainer) and data is not None:
+            figure = self._samples(data, trainer.current_epoch * len(data))
+            if figure is not None:
+                add_image(trainer, "figures/samples", pixels(figure))
+
+    def _samples(self, data: Any, first: int) -> Figure | None:
+        """Draw samples of training from an index on; None: they are not augmented."""
+        if not isinstance(data, RowStepSamples) or (
             data.transform is None
             and data.negatives is None
             and not any(vars(data.blanks).values())
         ):
-            return
-        first = trainer.current_epoch * len(data)
-        shown = data.shown(range(first, first + min(data.batch_size, _SHOWN)))
-        add_image(trainer, "figures/samples", pixels(samples_figure(*shown)))
+            return None
+        return samples_figure(*data.shown(range(first, first + min(data.batch_size, _SHOWN))))
 
     # The model runs before the validation's end, when averaged weights may be replaced already.
     def on_validation_batch_end(
@@ -231,10 +235,15 @@ def chosen_rows(parts: Sequence[Validated], number: int) -> dict[str, tuple[Vali
     rows = [(part, i) for part in parts for i in range(len(part.forced.rows_exact))]
     right = np.concatenate([part.forced.rows_exact for part in parts])
     confidence = np.concatenate([part.forced.filled.confidence for part in parts])
-    same = np.linspace(0, len(rows) - 1, min(number, len(rows))).astype(int)
+    return {tag: rows[i] for tag, i in chosen(right, confidence, number, "row").items()}
+
+
+def chosen(right: np.ndarray, confidence: np.ndarray, number: int, kind: str) -> dict[str, int]:
+    """Choose from N rows or puzzles, ``right``: bool [N]; see `chosen_rows`. Return the indices."""
+    same = np.linspace(0, len(right) - 1, min(number, len(right))).astype(int)
     wrong = np.flatnonzero(~right)
-    kinds = {"row": same, "wrong": wrong[np.argsort(-confidence[wrong], kind="stable")][:number]}
-    return {f"{kind}_{n}": rows[i] for kind, found in kinds.items() for n, i in enumerate(found, 1)}
+    kinds = {kind: same, "wrong": wrong[np.argsort(-confidence[wrong], kind="stable")][:number]}
+    return {f"{name}_{n}": int(i) for name, of in kinds.items() for n, i in enumerate(of, 1)}
 
 
 def title(task: Task, part: Validated, row: int) -> str:
