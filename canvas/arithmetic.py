@@ -69,6 +69,14 @@ class Numbers:
     def __getitem__(self, index: np.ndarray | slice) -> "Numbers":
         return Numbers(self.digits[index], self.lengths[index], self.base)
 
+    def at_least(self, other: "Numbers") -> np.ndarray:
+        """Return whether each number is at least the other one, bool [B]."""
+        n = max(self.digits.shape[1], other.digits.shape[1], 1)
+        apart = self.padded(n).astype(np.int16) - other.padded(n)
+        highest = n - 1 - (apart[:, ::-1] != 0).argmax(axis=1)
+        found: np.ndarray = apart[np.arange(len(apart)), highest] >= 0
+        return found
+
     def padded(self, n: int) -> np.ndarray:
         """Return the digits as uint8 [B, n], padded with zeros or cut."""
         have = self.digits.shape[1]
@@ -170,6 +178,14 @@ def add_shifted(x: Numbers, y: Numbers, shift: int = 0) -> Numbers:
     n = max(x.digits.shape[1], y.digits.shape[1] + shift) + 1
     columns = x.padded(n).astype(np.int16)
     columns[:, shift : shift + y.digits.shape[1]] += y.digits
+    return _carry(columns, x.base, start=shift)
+
+
+def subtract_shifted(x: Numbers, y: Numbers, shift: int = 0) -> Numbers:
+    """Return x − y · base^shift, which is not below 0."""
+    n = max(x.digits.shape[1], y.digits.shape[1] + shift)
+    columns = x.padded(n).astype(np.int16)
+    columns[:, shift : shift + y.digits.shape[1]] -= y.digits
     return _carry(columns, x.base, start=shift)
 
 

@@ -241,7 +241,7 @@ class Layout(ABC):
     def _error(self, problems: Problems, i: int, what: str) -> OwnCodeError:
         """Return an error about a problem, in which PROBLEM and ROOM stand for it and its room."""
         operands = [numbers.to_text()[i] for numbers in problems.operands]
-        sign = " " if self.sign is None else f" {symbols.CHARACTERS[self.sign]} "
+        sign = " " if self.sign is None else f" {symbols.ALL_CHARACTERS[self.sign]} "
         name = sign.join(filter(None, operands))
         if "ROOM" in what:
             lengths = [n for n in problems.lengths[i].tolist() if n]
@@ -425,7 +425,7 @@ def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Reading:
     if layout.sign is not None:
         signs = np.argwhere(content == layout.sign)
         if len(signs) != 1:
-            sign = symbols.CHARACTERS[layout.sign]
+            sign = symbols.ALL_CHARACTERS[layout.sign]
             raise ValueError(f"a canvas has one sign {sign!r}, this one has {len(signs)}")
         row, column = signs[0].tolist()
     named = {}

@@ -18,13 +18,13 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "d9ae54bcc0c0450f92e1f4a71000a04eeed2f17ddc2ac30849b8e5a674ec5282"
+SOURCES = "15c3a58518cc3d7f62c1d663f93d46814ae6e2dd820cbaea62c82d23408ccfa4"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.
 _FILES = (
     *("addition.py", "arithmetic.py", "layouts.py", "multiplication.py", "symbols.py", "task.py"),
-    "texts.py",
+    *("subtraction.py", "texts.py"),
     *("cells/local_rule.py", "cells/spec.py", "cells/rules/*.py"),
 )
 _FOREIGN = {"numpy", "torch", *sys.stdlib_module_names}  # top-level packages that are not hashed

@@ -29,6 +29,8 @@ DIGIT_OF = np.full(256, -1, dtype=np.int16)  # the digit that an id stands for, 
 DIGIT_OF[DIGIT_IDS] = np.arange(len(DIGIT_IDS), dtype=np.int16)
 # Ids of the markers of places, in order.
 MARKERS = _IDS[np.frombuffer(MARKER_CHARACTERS.encode("ascii"), dtype=np.uint8)]
+# Signs that are beyond the usual vocabulary.
+MINUS, DIVIDED, MODULO = (int(_IDS[ord(character)]) for character in "-/%")
 
 
 class Alphabet(int):

@@ -31,6 +31,7 @@ class Task(ABC):
     sign: str  # printed between two operands
     signs: str  # accepted between two operands in typed problems
     smallest: int = 1  # smallest random operand, 0 or 1; typed problems may always contain 0
+    requires: str = ""  # sentence on the problems that `allows` allows, for messages
     arity: tuple[int, int] = (2, 2)  # fewest and most operands of a problem
     # Pairs of measures of a problem's size for the axes of a grid, the default first.
     grids: tuple[tuple[str, str], ...] = (("digits_a", "digits_b"),)
@@ -203,7 +204,8 @@ class Task(ABC):
         allowed = self.allows(known)
         for i in np.flatnonzero(~allowed).tolist():
             name = self.names(known[i : i + 1])[0]
-            found[counted[i]] = f"{name} is no problem of the task {self.name}"
+            why = f": {self.requires}" if self.requires else ""
+            found[counted[i]] = f"{name} is no problem of the task {self.name}{why}"
         different, which = np.unique(known.lengths, axis=0, return_inverse=True)
         for index, lengths in enumerate(different.tolist()):
             try:
@@ -228,7 +230,7 @@ class Task(ABC):
     @property
     def vocab_size(self) -> int:
         """Number of ids that a model needs for the task's canvases."""
-        return vocab_size(self.base)
+        return max(vocab_size(self.base), 1 + (self.layout_impl.sign or 0))
 
     @property
     def name(self) -> str:

@@ -6,9 +6,14 @@ from typing import Any
 from canvas.addition import Addition
 from canvas.choices import class_name, resolve
 from canvas.multiplication import Multiplication
+from canvas.subtraction import Subtraction
 from canvas.task import ADDED, Task
 
-TASKS: dict[str, type[Task]] = {"multiplication": Multiplication, "addition": Addition}
+TASKS: dict[str, type[Task]] = {
+    "multiplication": Multiplication,
+    "addition": Addition,
+    "subtraction": Subtraction,
+}
 
 
 def task_class(name: str) -> type[Task]:

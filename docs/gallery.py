@@ -27,8 +27,8 @@ from trm.models.positions import Position
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "gallery.md"
-PROBLEMS = {"multiplication": "321x654", "addition": "604+87"}
-CARRIES = ("carry", "sum_carry")  # signals that are drawn beside a canvas
+PROBLEMS = {"multiplication": "321x654", "addition": "604+87", "subtraction": "604-87"}
+CARRIES = ("carry", "sum_carry", "borrow")  # signals that are drawn beside a canvas
 
 GPT, RECURSIVE = "a GPT that adds", "a recursive transformer that adds, with attention to all cells"
 STUDY = "log/2026-11.md#2026-11-24-study-encodings"
@@ -103,8 +103,8 @@ log.
     trm render 321x654 --layout standard                 # draws one of its canvases
 
 A canvas is filled in downwards, each row from the right to the left; `_` is a blank cell. Beside it
-are the carries of each cell to the cell on its left, in a product (`carry`) and in a sum
-(`sum_carry`); `·` is no carry. A cell model decides these signals as it decides its symbol, and
+are the carries of each cell to the cell on its left, in a product (`carry`), in a sum
+(`sum_carry`) and in a difference (`borrow`); `·` is no carry. A cell model decides these signals as it decides its symbol, and
 [only such decisions](generalisation.md#what-is-given-what-is-learned) pass from cell to cell.
 
 *Cell inputs* is the number of distinct inputs of a cell; for a cell with several ops, of all its

@@ -14,8 +14,8 @@ import pytest
 from canvas.addition import Addition
 from canvas.cells.drawn import draw_signals
 from canvas.drawing import row_steps, sequences
-from canvas.multiplication import Multiplication
 from canvas.sampling import sample
+from canvas.tasks import TASKS as TASK_KINDS
 from trm import load_solver, solve
 
 ROOT = Path(__file__).parents[1]
@@ -24,7 +24,7 @@ MODELS = ["trm/pretrained/lattice.safetensors"]
 MODELS += sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/models/*.safetensors"))
 TASKS = {
     f"{name} base {base}": (kind, name, base)
-    for kind in (Multiplication, Addition)
+    for kind in TASK_KINDS.values()
     for name in kind.layouts
     for base in (2, 3, 10)
 }

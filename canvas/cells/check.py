@@ -26,7 +26,7 @@ from canvas.choices import OwnCodeError, failure
 from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems
 from canvas.sampling import sample
-from canvas.symbols import BLANK, CHARACTERS, DIGIT_IDS, MASK, decode
+from canvas.symbols import ALL_CHARACTERS, BLANK, DIGIT_IDS, MASK, decode
 from canvas.task import Task
 
 QUICK = 64, 32  # canvases of training's lengths, and longer ones, wherever a rule is used
@@ -304,8 +304,9 @@ def _first(found: DrawnCellInputs, cells: np.ndarray) -> int:
 
 def _symbol(symbol_id: int) -> str:
     """Return a symbol as it is printed; an id that is no symbol's is printed as that."""
-    if 0 <= symbol_id < len(CHARACTERS):
-        return CHARACTERS[symbol_id] if symbol_id in DIGIT_IDS else repr(CHARACTERS[symbol_id])
+    if 0 <= symbol_id < len(ALL_CHARACTERS):
+        character = ALL_CHARACTERS[symbol_id]
+        return character if symbol_id in DIGIT_IDS else repr(character)
     return f"{symbol_id}, which is no symbol"
 
 

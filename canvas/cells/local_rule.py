@@ -41,6 +41,7 @@ class LocalRule(ABC):
     # True: what a row above can contain is stored for each two cells that lie side by side and the
     # cell on their right, with what they pass to the left. This is more exact, and takes longer.
     marks_neighbour = False
+    sign: int = 0  # id of the sign of its canvases, where it is beyond the usual vocabulary
     most_operands: int | None = None  # of a canvas; None: any number
     rows: Mapping[str, RowKind]  # all kinds of rows; may allow more than canvases have, never less
 
@@ -130,6 +131,11 @@ class LocalRule(ABC):
         return {name: self.codes.get(name) or self.classes(name) for name in names}
 
     @property
+    def vocab_size(self) -> int:
+        """Number of ids that a model needs for its canvases."""
+        return max(symbols.vocab_size(self.base), 1 + self.sign)
+
+    @property
     def messages(self) -> dict[str, tuple[str, ...]]:
         """Signals passed in each direction, by the names of `NEIGHBOURS`."""
         return {name: getattr(self, name) for name in NEIGHBOURS}
@@ -145,7 +151,7 @@ class LocalRule(ABC):
         return self._encode((Op((SYMBOL, *self.signals)),))
 
     def _encode(self, ops: Sequence[Op]) -> OpEncoding:
-        return OpEncoding(self.messages, self.signals, ops, symbols.vocab_size(self.base))
+        return OpEncoding(self.messages, self.signals, ops, self.vocab_size)
 
     def message_id(self, names: Sequence[str], values: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the ids of messages, int64 from 1 up; 0 if the message has no signals.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from canvas.cells.local_rule import LocalRule
-from canvas.symbols import VOCAB_SIZE, vocab_size
+from canvas.symbols import VOCAB_SIZE
 from trm.models.configs import check_sizes
 
 
@@ -64,7 +64,7 @@ def rule_settings(rule: LocalRule) -> dict[str, Any]:
         for direction, names in rule.messages.items()
         if names
     }
-    found: dict[str, Any] = {"vocab_size": vocab_size(rule.base), "messages": passed}
+    found: dict[str, Any] = {"vocab_size": rule.vocab_size, "messages": passed}
     if rule.ops:
         found["ops"] = [
             {"outputs": list(op.outputs), "inputs": list(op.inputs or ())} for op in rule.ops

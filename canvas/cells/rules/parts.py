@@ -17,6 +17,23 @@ def digit_class(token: np.ndarray, base: int) -> np.ndarray:
     return np.where((digit >= 0) & (digit < base), 1 + digit, 0)
 
 
+def aligned(
+    beside: tuple[int, ...], units: tuple[int, ...], rest: tuple[int, ...], beyond: tuple[int, ...]
+) -> dict[str, ColumnKind]:
+    """Return the columns of a row below a number, from the symbols that can stand in each.
+
+    These are a margin, the units, the other digits of that number, and what is beyond them.
+    """
+    left = ("rest", "beyond", END)
+    return {
+        "margin": ColumnKind("margin", beside, ("margin", "units")),
+        "units": ColumnKind("units", units, left),
+        "edge": ColumnKind("edge", units, left),  # the same without a margin
+        "rest": ColumnKind("rest", rest, left),
+        "beyond": ColumnKind("beyond", beyond, ("beyond", END)),
+    }
+
+
 def columns(
     beside: tuple[int, ...], units: tuple[int, ...], rest: tuple[int, ...]
 ) -> dict[str, ColumnKind]:

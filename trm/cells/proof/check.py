@@ -1,4 +1,4 @@
-"""Check that a table multiplies, or adds, numbers of any length: python check.py FOLDER
+"""Check that a table computes with numbers of any length: python check.py FOLDER
 
 A network was trained; the table is what it has learned. For the input of a cell the table returns
 the symbol that the cell writes, and the signals that it passes to its neighbours. This file checks
@@ -13,7 +13,7 @@ The parts in this order, and where each begins:
 1. the table: `load`;
 2. the rows and columns of canvases: `LAYOUTS`;
 3. enumerating the inputs of cells: `Enumeration`;
-4. the laws, one function each: `lattice_laws`, `column_laws`, `long_laws`;
+4. the laws, one function each: `lattice_laws`, `column_laws`, `difference_laws`, `long_laws`;
 5. the verdict: `main`.
 
 The file needs Python and NumPy, and nothing of the program that trained the network. It does not
@@ -47,8 +47,8 @@ SYMBOL, TOKEN = "symbol", "token"  # the symbol that a cell writes; the symbol t
 
 # Ids of symbols.
 DIGIT_IDS = [*range(1, 11), *range(18, 24)]  # of 0 to 9, and of A to F
-BLANK_ID, TIMES_ID, ASKED_ID, PLUS_ID = 11, 12, 13, 17
-NUMBER_OF_SYMBOLS = 24
+BLANK_ID, TIMES_ID, ASKED_ID, PLUS_ID, MINUS_ID = 11, 12, 13, 17, 78
+NUMBER_OF_SYMBOLS = 96  # at most
 
 # The name that a cell gives to a neighbour, and the direction of that neighbour's message.
 RIGHT = "right"
@@ -132,11 +132,13 @@ def load(file: Path) -> Program:
 
 # Symbols that can stand in a column before the canvas is filled in.
 DIGIT, NONZERO_DIGIT, BLANK, ASKED, TIMES, PLUS = "digit", "nonzero", "blank", "asked", "×", "+"
+MINUS = "-"
 
 # Places: parts of a row, from right to left. A cell knows none of them; the laws differ.
 MARGIN, SIGN, GAP, UNITS, TENS, REST = "margin", "sign", "gap", "units", "tens", "rest"
+BEYOND_A = "beyond"  # on the left of the first number
 END = "end"  # beyond the left edge of the canvas
-PLACES = (END, MARGIN, SIGN, GAP, UNITS, TENS, REST)
+PLACES = (END, MARGIN, SIGN, GAP, UNITS, TENS, REST, BEYOND_A)
 
 EDGE = "edge"  # in place of a row above: beyond the upper edge of the canvas
 
@@ -150,6 +152,7 @@ def symbol_ids(symbols: tuple[str, ...], base: int) -> list[int]:
         ASKED: [ASKED_ID],
         TIMES: [TIMES_ID],
         PLUS: [PLUS_ID],
+        MINUS: [MINUS_ID],
     }
     return [number for symbol in symbols for number in ids[symbol]]
 
@@ -189,11 +192,15 @@ class Row:
         """Columns with which a row can begin at its right end: as a margin may be empty."""
         return self.columns[0].left
 
+    def occur(self, place: str, inputs: dict[str, np.ndarray]) -> np.ndarray:
+        """Return which of N inputs cells in a place can have, bool [N]: a fact of the task."""
+        return np.ones(len(inputs[RIGHT]), dtype=bool)
+
 
 # The contents of rows.
 A, B, PRODUCTS = "a", "b", "products and sums"
 ADDEND, SUM, CARRIES = "addend", "sum", "carries"
-LATTICE_ROW = "a row of the lattice"
+LATTICE_ROW, DIFFERENCE = "a row of the lattice", "difference"
 
 # A row that is to be filled in.
 ASKED_COLUMNS = (
@@ -254,6 +261,31 @@ B_COLUMNS = (
 )
 
 
+def aligned_columns(
+    given: str, units: str, rest: tuple[str, ...], beyond: tuple[str, ...]
+) -> tuple[Column, ...]:
+    """Return the columns of a row below a number: the units, its other digits, what is beyond."""
+    left = ("rest", "beyond", END)
+    return (
+        Column("margin", MARGIN, (given,), left=("margin", "units")),
+        Column("units", UNITS, (units,), left=left),
+        Column("rest", REST, rest, left=left),
+        Column("beyond", BEYOND_A, beyond, left=("beyond", END)),
+    )
+
+
+@dataclass(frozen=True)
+class DifferenceRow(Row):
+    """The row of a difference a - b."""
+
+    def occur(self, place: str, inputs: dict[str, np.ndarray]) -> np.ndarray:
+        """Return which of N inputs cells in a place can have, bool [N].
+
+        No borrow leaves the highest digit of a: the task has a >= b.
+        """
+        return (place != BEYOND_A) | (value(inputs["right.borrow"]) == 0)
+
+
 STRAIGHT, MOVED = "straight from above", "moved by one column"
 OWN_DIGITS, DIGITS_ABOVE = "the digits of the cell", "the digits from straight above"
 OWN_PRODUCT, PRODUCT_ABOVE = "the product of the row", "the product of the row above"
@@ -287,6 +319,12 @@ class LongRow(Row):
     zeros: bool = False
     digit_arrives: bool | None = None
 
+    def occur(self, place: str, inputs: dict[str, np.ndarray]) -> np.ndarray:
+        """Return which of N inputs cells in a place can have, bool [N], by `digit_arrives`."""
+        arrives = inputs["above_left.diagonal"] > 0
+        anything = self.digit_arrives is None or place != UNITS
+        return np.ones_like(arrives) if anything else arrives == self.digit_arrives
+
 
 A_ROW = LongRow("a", (EDGE,), A_COLUMNS, A)
 B_ROW = LongRow("b", ("a",), B_COLUMNS, B)
@@ -310,6 +348,19 @@ LAYOUTS: dict[str, tuple[Row, ...]] = {
         Row("last", ("first",), ADDEND_COLUMNS, ADDEND),
         Row("carries", ("last",), ASKED_COLUMNS, CARRIES),
         Row("sum", ("carries",), ASKED_COLUMNS, SUM),
+    ),
+    # a; b, which is at most a, with the sign on its left; their difference.
+    "difference": (
+        Row("a", (EDGE,), aligned_columns(BLANK, DIGIT, (DIGIT,), (BLANK,)), A),
+        Row(
+            "b",
+            ("a",),
+            aligned_columns(BLANK, DIGIT, (DIGIT, BLANK, MINUS), (BLANK, MINUS)),
+            B,
+        ),
+        DifferenceRow(
+            "difference", ("b",), aligned_columns(ASKED, ASKED, (ASKED,), (ASKED,)), DIFFERENCE
+        ),
     ),
     # a; b; the products; their sum. A row is a product as long as a digit of b comes to column 0.
     # The first row without one does not multiply, and writes the sum.
@@ -375,6 +426,7 @@ LONG_LAYOUTS = ("standard", "accumulate", "interleaved", "running_sum")  # that 
 
 # Signals that are no digits, and their numbers of classes.
 FEW_CLASSES = {SYMBOL: NUMBER_OF_SYMBOLS, "row": 7, "sum_carry": 3, "comes": 3, "zero": 2}
+FEW_CLASSES |= {"borrow": 3}
 MOST_OUTLINES = 128  # an upper bound on the number of outlines that occur
 
 
@@ -708,10 +760,8 @@ class Enumeration:
                 inputs[f"{neighbour}.{signal}"] = (
                     self.summaries.first[signal][summary][origin] + copy
                 )
-        if isinstance(row, LongRow) and row.digit_arrives is not None and column.place == UNITS:
-            fits = (inputs["above_left.diagonal"] > 0) == row.digit_arrives
-            origin, inputs = origin[fits], {name: part[fits] for name, part in inputs.items()}
-        return origin, inputs
+        fits = row.occur(column.place, inputs)
+        return origin[fits], {name: part[fits] for name, part in inputs.items()}
 
     def as_numbers(self, symbol: int, inputs: dict[str, np.ndarray]) -> np.ndarray:
         """Return the distinct cell inputs among N, each as one number."""
@@ -970,6 +1020,57 @@ def column_laws(row: Row, place: str) -> Iterator[Law]:
     else:
         yield carries_are_written if row.content == CARRIES else sum_is_written
         yield nothing_is_added_twice
+
+
+# ---------------------------------------------------------------------------------------------
+# Laws of a difference a - b
+# ---------------------------------------------------------------------------------------------
+
+
+def minuend_starts(cells: Cells) -> np.ndarray:
+    """minuend' = the digit of a; in the row of a."""
+    return cells.outputs["minuend"] == cells.written
+
+
+def minuend_goes_down(cells: Cells) -> np.ndarray:
+    """minuend' = minuend; in the row of b."""
+    return cells.outputs["minuend"] == cells.inputs["above.minuend"]
+
+
+def subtrahend_starts(cells: Cells) -> np.ndarray:
+    """subtrahend' = the digit of b; in the row of b."""
+    return cells.outputs["subtrahend"] == cells.written
+
+
+def no_borrow_enters(cells: Cells) -> np.ndarray:
+    """borrow' = 0; on the right of the units."""
+    return value(cells.outputs["borrow"]) == 0
+
+
+def difference_of_digits(cells: Cells) -> np.ndarray:
+    """minuend + base * borrow' = subtrahend + borrow + digit'; as far as a reaches."""
+    taken = value(cells.inputs["above.subtrahend"]) + value(cells.inputs["right.borrow"])
+    given = value(cells.inputs["above.minuend"]) + cells.base * value(cells.outputs["borrow"])
+    return given == taken + value(cells.written)
+
+
+def difference_form(cells: Cells) -> np.ndarray:
+    """A digit is written as far as a reaches, and only there."""
+    return (cells.written > NONE) == (cells.inputs["above.minuend"] > NONE)
+
+
+def difference_laws(row: Row, place: str) -> Iterator[Law]:
+    """Yield the laws of cells in a difference."""
+    if row.content == A:
+        yield minuend_starts
+    elif row.content == B:
+        yield from (minuend_goes_down, subtrahend_starts)
+    else:
+        yield difference_form
+        if place == MARGIN:
+            yield no_borrow_enters
+        elif place != BEYOND_A:
+            yield difference_of_digits
 
 
 # ---------------------------------------------------------------------------------------------
@@ -1289,6 +1390,7 @@ LAWS: dict[str, tuple[type[Cells], Callable[[Row, str], Iterator[Law]]]] = {
     "lattice": (Cells, lattice_laws),
     "column": (Cells, column_laws),
     "column_carries": (Cells, column_laws),
+    "difference": (Cells, difference_laws),
     **dict.fromkeys(LONG_LAYOUTS, (LongCells, long_laws)),
 }
 

@@ -21,7 +21,7 @@ from canvas.cells.local_rule import LocalRule
 from canvas.cells.reachable import reachable_cell_inputs, reachable_op_inputs
 from canvas.cells.spec import SYMBOL, TOKEN, Inputs, RowKind, input_name
 from canvas.choices import OwnCodeError, failure
-from canvas.symbols import CHARACTERS, MASK
+from canvas.symbols import ALL_CHARACTERS, MASK
 from canvas.task import Task
 from trm.cells.proof import check
 from trm.cells.proof.program import TABLE, CellProgram
@@ -104,7 +104,7 @@ class Survey:
         for name in there:
             values = np.setdiff1d(there[name], shown[name]).tolist()
             if values and name == TOKEN:
-                found.append(f"symbols: {' '.join(CHARACTERS[value] for value in values)}")
+                found.append(f"symbols: {' '.join(ALL_CHARACTERS[value] for value in values)}")
             elif values:
                 found.append(f"{name}: {ranges(values)}")
         return found

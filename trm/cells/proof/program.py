@@ -15,7 +15,7 @@ import numpy as np
 
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.spec import NEIGHBOUR_NAMES, SYMBOL, TOKEN
-from canvas.symbols import CHARACTERS, DIGIT_CHARACTERS, MASK
+from canvas.symbols import ALL_CHARACTERS, DIGIT_CHARACTERS, MASK
 from trm.io.files import replacing
 
 FORMAT = 1  # of the file of the tables
@@ -144,7 +144,7 @@ class CellProgram(NamedTuple):
     def save(self, file: Path) -> None:
         """Write a compressed archive of numpy, with a description as JSON in ``about``."""
         about = {"format": FORMAT, "layout": self.layout, "base": self.base}
-        about |= {"messages": self.messages, "symbols": CHARACTERS}
+        about |= {"messages": self.messages, "symbols": ALL_CHARACTERS}
         about |= {"inputs": {name: table.inputs for name, table in self.tables.items()}}
         about |= {"codes": self.codes} if self.codes else {}
         arrays = {"about": np.array(json.dumps(about))}
@@ -230,6 +230,17 @@ def answer(canvas):
     return canvas[-1].strip("_")
 ''',
 }
+_OPERANDS["difference"] = '''
+def given(a, b):
+    """Return the canvas of a - b: both below each other, and a row to be filled in."""
+    width = max(len(a), len(b) + 2)
+    return [a.rjust(width, "_"), f"-_{b}".rjust(width, "_"), "." * width]
+
+
+def answer(canvas):
+    """Return the answer: the last row, without zeros before it."""
+    return canvas[-1].strip("_").lstrip("0") or "0"
+'''
 _ROWS = {"standard": "len(b) + 1", "accumulate": "len(b)", "interleaved": "2 * len(b)"}
 _ROWS |= {"running_sum": "2 * len(b)"}
 _WRITTEN = '''
@@ -327,6 +338,8 @@ def write_python(program: CellProgram) -> str:
         operands = _WRITTEN.format(rows=rows)
     if rows or program.layout == "lattice":
         example = "123 456"
+    elif program.layout == "difference":
+        example = "456 123"
     elif program.layout == "column":
         example = "87 604 9"
     return _FILE.format(
@@ -334,7 +347,7 @@ def write_python(program: CellProgram) -> str:
         missing=_MISSING,
         base=program.base,
         classes=CLASSES,
-        symbols=CHARACTERS,
+        symbols=ALL_CHARACTERS,
         messages=messages,
         tables="\n".join(_table(name, table) for name, table in program.tables.items()),
         operands=operands,
@@ -343,14 +356,14 @@ def write_python(program: CellProgram) -> str:
 
 def _table(name: str, table: OutputTable) -> str:
     """Return the lines of one table, ``TABLES["carry"] = "inputs", text``."""
-    values = CHARACTERS if name == SYMBOL else CLASSES
+    values = ALL_CHARACTERS if name == SYMBOL else CLASSES
     sizes = [int(n) + 1 for n in table.keys.max(axis=0, initial=0)]
     across, places = ([1, 1, *sizes])[-2:]
     lines: dict[str, list[list[str]]] = {}
     for key, value in zip(table.keys.tolist(), table.values.tolist(), strict=True):
         group, place = [0, 0, *key][-2:]
         named = zip(table.inputs[:-2], key, strict=False)
-        start = "".join((CHARACTERS if of == TOKEN else CLASSES)[n] for of, n in named)
+        start = "".join((ALL_CHARACTERS if of == TOKEN else CLASSES)[n] for of, n in named)
         blank = [[_MISSING] * places for _ in range(across)]
         line = lines.setdefault(start, blank)
         line[group][place] = values[value]

@@ -11,8 +11,9 @@ function drawNumber(digits) {
 }
 
 // Numbers of a problem of row and column of the table: first and second number's digits, or the
-// number of addends and their digits.
+// number of addends and their digits. The larger number of a difference is the first.
 function drawProblem(about, row, column) {
+  if (about.sign === "-") return [drawNumber(row), drawNumber(column)].sort((a, b) => (a < b ? 1 : -1));
   if (about.sign !== "+") return [drawNumber(row), drawNumber(column)];
   return Array.from({ length: column }, () => drawNumber(row));
 }

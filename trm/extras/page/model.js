@@ -381,17 +381,21 @@ function modelOf(about) {
 
 const LONGEST = 60; // digits of a number
 const MOST = 30; // numbers of a sum
+// By the sign on a canvas: signs that are typed, a problem, what to write, and the operation.
+const OPERATIONS = {
+  "+": [/\+/, "87 + 604 + 9", "two numbers or more with +", (one, next) => one + next],
+  "-": [/[-−]/, "604 - 87", "two numbers with -", (one, next) => one - next],
+  "*": [/[x*×]/i, "2539 x 839", "two numbers with x", (one, next) => one * next],
+};
 
 // Read the numbers of a typed problem, as BigInts; throw an Error with a sentence if it is wrong.
 function readProblem({ sign, operands: [fewest, most] }, text) {
-  const adds = sign === "+";
-  const parts = text.replaceAll(/[\s,_']/g, "").split(adds ? "+" : /[x*×]/i);
-  const example = adds ? "87 + 604 + 9" : "2539 x 839";
+  const [signs, example, wanted] = OPERATIONS[sign];
+  const parts = text.replaceAll(/[\s,_']/g, "").split(signs);
   if (!parts.every((part) => /^[0-9]*$/.test(part))) {
     throw new Error(`Use only digits, like ${example}.`);
   }
   if (parts.length < fewest || parts.includes("")) {
-    const wanted = adds ? "two numbers or more with +" : "two numbers with x";
     throw new Error(`Write ${wanted} between them, like ${example}.`);
   }
   if (parts.length > Math.min(most, MOST)) {
@@ -402,15 +406,19 @@ function readProblem({ sign, operands: [fewest, most] }, text) {
       throw new Error(`A number of ${length} digits is too long here: give at most ${LONGEST}.`);
     }
   }
-  return parts.map(BigInt);
+  const numbers = parts.map(BigInt);
+  if (sign === "-" && numbers[0] < numbers[1]) {
+    throw new Error(`Write the larger number first, like ${example}.`);
+  }
+  return numbers;
 }
 
 function rightAnswer({ sign }, numbers) {
-  return numbers.reduce((one, next) => (sign === "+" ? one + next : one * next));
+  return numbers.reduce(OPERATIONS[sign][3]);
 }
 
-// A problem as canvas/multiplication.py and canvas/addition.py draw it, with a blank column on the
-// left: ids of symbols, and the cells to fill in.
+// A problem as canvas/multiplication.py and others draw it, with a blank column on the left: ids of
+// symbols, and the cells to fill in.
 function drawPage({ symbols, layout, sign, base, heights, operands: [fewest] }, numbers) {
   const digits = numbers.map((number) => number.toString(base).toUpperCase());
   const [lattice, adds, b] = [layout === "lattice", sign === "+", digits.at(-1)];
@@ -419,7 +427,7 @@ function drawPage({ symbols, layout, sign, base, heights, operands: [fewest] }, 
   const height = heights[0] + more * (heights[1] - heights[0]);
   const longest = adds
     ? Math.max(...digits.map((each) => each.length)) + (digits.length - 1).toString(base).length
-    : digits[0].length + b.length;
+    : digits[0].length + (sign === "*" ? b.length : 0);
   const width = 1 + (lattice ? digits[0].length + 3 : Math.max(longest, b.length + 2));
   const page = Array.from({ length: height }, (_, row) =>
     new Array(width).fill(row < given ? "_" : "."));

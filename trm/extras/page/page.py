@@ -15,7 +15,7 @@ from torch import Tensor
 
 from augment.symmetry import SYMMETRIES
 from canvas.cells.spec import NEIGHBOUR_NAMES, NEIGHBOURS
-from canvas.symbols import CHARACTERS
+from canvas.symbols import ALL_CHARACTERS
 from trm.cells.integer import IntegerCellModel
 from trm.cells.model import CellModel
 from trm.cells.proof.notes import with_new_keys
@@ -40,7 +40,7 @@ def page(models: Sequence[Shown]) -> str:
         ValueError: a model is of another kind, or its layout does not belong to this package.
     """
     about = {
-        "symbols": CHARACTERS,
+        "symbols": ALL_CHARACTERS,
         "views": [*SYMMETRIES.items()],
         "models": [_about(model) for model in models],
     }
@@ -80,7 +80,7 @@ def _about(shown: Shown) -> dict[str, Any]:
         "config": asdict(model.config),
         "layout": layout.name,
         "base": base,
-        "sign": "" if layout.sign is None else CHARACTERS[layout.sign],
+        "sign": "" if layout.sign is None else ALL_CHARACTERS[layout.sign],
         "operands": [fewest, min(most, rule.most_operands or most)],
         "heights": [layout.room(each, base)[0] for each in lengths],
         "ranges": [task.ranges[axis] for axis in task.grids[0]],

@@ -10,26 +10,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from canvas.addition import Addition
 from canvas.cells.reachable import reachable_op_inputs
 from canvas.cells.spec import SYMBOL
 from canvas.drawing import WorkedDrawing
-from canvas.multiplication import Multiplication
 from canvas.sampling import sample
 from canvas.symbols import BLANK, DIGIT_IDS
 from canvas.task import Task
+from canvas.tasks import TASKS
 from trm.cells.proof import check
 from trm.cells.proof.program import CellProgram
 from trm.cells.proof.search import drawings
 
 # Layouts of which all is decided at once, and their bases; and those that are worked in steps.
-WHOLE = {"lattice": 3, "column": 3, "column_carries": 3}
+WHOLE = {"lattice": 3, "column": 3, "column_carries": 3, "difference": 3}
 IN_STEPS = {"standard": 3, "accumulate": 2, "interleaved": 2, "running_sum": 2}
 BASES = WHOLE | IN_STEPS
 
 
 def task_of(layout: str) -> Task:
-    kind = Addition if layout.startswith("column") else Multiplication
+    kind = next(kind for kind in TASKS.values() if layout in kind.layouts)
     return kind(layout=layout, base=BASES[layout])
 
 
@@ -127,6 +126,12 @@ LAW_CASES = (
     ("nothing_is_added_twice", "column", "addend", 0, 1, {"token": 13}),
     ("sum_is_written", "column", "symbol", 2, 3, {}),
     ("carries_are_written", "column_carries", "symbol", 2, 1, {"above.row": 2}),
+    ("minuend_starts", "difference", "minuend", 2, 3, {"token": 2}),
+    ("minuend_goes_down", "difference", "minuend", 2, 3, {"token": 11}),
+    ("subtrahend_starts", "difference", "subtrahend", 2, 3, {}),
+    ("difference_of_digits", "difference", "borrow", 2, 1, {}),
+    ("difference_of_digits", "difference", "symbol", 2, 3, {}),
+    ("difference_form", "difference", "symbol", 1, 11, {}),
     ("margin_passes_nothing", "standard", "sum", 0, 1, {"right.sum_carry": 0}),
     ("no_sum_yet", "standard", "product", 0, 1, {"own.multiplier": 4, "own.multiplicand": 0}),
     ("digits_of_a_start", "standard", "column_multiplicand", 2, 3, {"own.multiplicand": 0}),
@@ -199,7 +204,7 @@ def names_of_laws() -> set[str]:
 
 
 def test_every_law_is_tested():
-    assert names_of_laws() == {law for law, *_ in LAW_CASES} | {"no_carry_enters"}
+    assert names_of_laws() == {law for law, *_ in LAW_CASES} | {"no_carry_enters", "no_borrow_enters"}
 
 
 def test_docs_name_every_law_and_functions_that_exist():
@@ -213,11 +218,15 @@ def test_docs_name_every_law_and_functions_that_exist():
         attrgetter(name)(check)
 
 
-def test_no_carry_enters_a_row():
+@pytest.mark.parametrize(
+    ("law", "layout", "output"),
+    [("no_carry_enters", "lattice", "carry"), ("no_borrow_enters", "difference", "borrow")],
+)
+def test_no_carry_and_no_borrow_enter_a_row(law, layout, output):
     """An entry that is against this law is also read in the row of a, and is refused there."""
-    row, outputs = check.LAYOUTS["lattice"][1], {"carry": np.array([0, 1, 2])}
+    row, outputs = check.LAYOUTS[layout][1], {output: np.array([0, 1, 2])}
     cells = check.Cells(row, check.SIGN, 3, {}, outputs, np.array([1, 1, 1]))
-    assert check.no_carry_enters(cells).tolist() == [True, True, False]
+    assert getattr(check, law)(cells).tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("layout", BASES)
