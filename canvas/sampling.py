@@ -73,9 +73,12 @@ def sample(
                 each = zip(np.split(digits, ends, axis=1), lengths.T, strict=True)
                 return Problems(tuple(Numbers(*one, task.base) for one in each))
     ranges = ", ".join(f"{name} {low}-{high}" for name, (low, high) in task.ranges.items())
+    if lengths_of is not None:
+        ranges = f"{' x '.join(map(str, lengths_of))} digits"
+    why = f"; {task.requires}" if task.requires else ""
     raise ValueError(
         f"no problem of {ranges} {task.digits_in_words} belongs to the {split} split: allow longer "
-        "operands"
+        f"operands{why}"
     )
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "15c3a58518cc3d7f62c1d663f93d46814ae6e2dd820cbaea62c82d23408ccfa4"
+SOURCES = "d63aba8065d7d88c4cfebe6366f644faf6fce86f148916ac7be0faa7fc6c408b"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

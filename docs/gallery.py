@@ -104,7 +104,8 @@ log.
 
 A canvas is filled in downwards, each row from the right to the left; `_` is a blank cell. Beside it
 are the carries of each cell to the cell on its left, in a product (`carry`), in a sum
-(`sum_carry`) and in a difference (`borrow`); `·` is no carry. A cell model decides these signals as it decides its symbol, and
+(`sum_carry`) and in a difference (`borrow`); `·` is no carry. A cell model decides these signals
+as it decides its symbol, and
 [only such decisions](generalisation.md#what-is-given-what-is-learned) pass from cell to cell.
 
 *Cell inputs* is the number of distinct inputs of a cell; for a cell with several ops, of all its

@@ -204,7 +204,10 @@ def names_of_laws() -> set[str]:
 
 
 def test_every_law_is_tested():
-    assert names_of_laws() == {law for law, *_ in LAW_CASES} | {"no_carry_enters", "no_borrow_enters"}
+    assert names_of_laws() == {law for law, *_ in LAW_CASES} | {
+        "no_carry_enters",
+        "no_borrow_enters",
+    }
 
 
 def test_docs_name_every_law_and_functions_that_exist():
