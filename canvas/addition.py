@@ -31,7 +31,7 @@ class Column(Layout):
 
     name = "column"
     sign = symbols.PLUS
-    local_rule = ColumnRule
+    local_rule: type[LocalRule] | None = ColumnRule
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         carried = next(n for n in count() if base**n >= len(lengths))

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "d63aba8065d7d88c4cfebe6366f644faf6fce86f148916ac7be0faa7fc6c408b"
+SOURCES = "08c02c01d401d7d46cbf9e680dde98d71ca51c82c4cfa53eceaa8e3ecb88a15f"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

@@ -90,7 +90,7 @@ class Difference(Column):
 
     name = "difference"
     sign = symbols.MINUS
-    local_rule: type[LocalRule] | None = DifferenceRule
+    local_rule = DifferenceRule
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         digits_a, digits_b = lengths
