@@ -2,6 +2,7 @@
 # make test         run all tests
 # make check        formatter, linter and type checker, as the gate runs them
 # make notebooks    run the notebooks in examples/, in some minutes
+# make coq          write the theorem of an integer model, MODEL=column-int4-seed0, and check it with coqc
 # make install      only install into .venv
 # make docs         build the website of the docs in build/site, with warnings as errors
 # make docs-serve   the same at http://localhost:8000
@@ -24,7 +25,7 @@ define NEXT
 endef
 export NEXT
 
-.PHONY: quickstart first-trm first-gpt test check notebooks install docs docs-serve lowest clean
+.PHONY: quickstart first-trm first-gpt test check notebooks coq install docs docs-serve lowest clean
 
 # One thread: as fast, and sums are rounded as in the runs of the log.
 quickstart: export OMP_NUM_THREADS ?= 1
@@ -61,6 +62,13 @@ check: $(INSTALLED)
 notebooks: $(INSTALLED)
 	$(PIP) --group notebooks
 	$(BIN)/python -m pytest -m slow tests/examples/test_notebooks.py
+
+MODEL ?= column-int4-seed0
+coq: $(INSTALLED)
+	@command -v coqc >/dev/null || { echo "make coq needs coqc: apt install coq"; exit 1; }
+	@mkdir -p build/coq
+	$(BIN)/trm prove --checkpoint $(MODEL) --coq build/coq/theorem.v
+	coqc -q build/coq/theorem.v
 
 install: $(INSTALLED)
 

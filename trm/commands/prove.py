@@ -28,6 +28,7 @@ examples:
   trm prove --checkpoint runs/quickstart --output proof
   trm prove --check proof                                # check again, without the model
   trm prove --checkpoint runs/addition --smt sum.smt2    # for z3 or cvc5: a second opinion
+  trm prove --checkpoint column-int4-seed0 --coq sums.v  # a theorem that Coq checks
   trm prove --checkpoint runs/debug --search 500         # any model: search for an error
 
 A cell that reads decided messages has finitely many inputs. A model that computes its layout's rule
@@ -55,6 +56,8 @@ def add_arguments(parser: Parser) -> None:
     what = "write table, laws and theorem of a proved model as SMT-LIB, for z3 or cvc5; for sums, "
     what += "and lattices"
     add("--smt", metavar="FILE", help=what)
+    what = "write a proved model in integers as a Coq development with its theorem; for sums"
+    add("--coq", metavar="FILE", help=what)
     what = "if the model is not proved, search N structured problems for an error; for any model"
     add("--search", type=whole(1), default=0, metavar="N", help=what)
     what = "for sums as computed on this machine: faster, without a bound on rounding"
@@ -68,7 +71,7 @@ def run(args: Arguments) -> int:
     if args.check is not None:
         alone = "--check takes the folder of a proof, and no other options"
         args.refuse(alone, output=None, search=0, as_computed=False)
-        args.refuse(alone, decisions=False, smt=None, checkpoint=SHIPPED)
+        args.refuse(alone, decisions=False, smt=None, coq=None, checkpoint=SHIPPED)
         if not Path(args.check).exists():
             raise ValueError(f"--check {args.check}: there is no such folder")
 
@@ -78,14 +81,19 @@ def run(args: Arguments) -> int:
         return recheck.main(args.check, RECORD, args.quiet)
     if args.output:
         make_folder(Path(args.output))
-    if args.smt:
-        check_place(Path(args.smt), "--smt")
+    for option in ("smt", "coq"):
+        if file := getattr(args, option):
+            check_place(Path(file), f"--{option}")
     (solver,) = args.solvers("cpu")
     if args.smt:
         from trm.cells.proof import smt
 
         codes = getattr(solver.predictor.model.config, "codes", ())
         smt.demand_layout(solver.task.layout, codes)
+    if args.coq:
+        from trm.cells.proof import coq
+
+        coq.demand(solver.predictor.model, solver.task.layout, Path(args.coq))
 
     from trm.cells.integer import IntegerCellModel
     from trm.cells.proof.compare import NotProvableError
@@ -116,6 +124,9 @@ def run(args: Arguments) -> int:
     if args.smt and proof.verdict == PROVED:
         assert proof.program is not None
         Path(args.smt).write_text(smt.to_smt(proof.program), encoding="utf-8")
+    if args.coq and proof.verdict == PROVED:
+        text = coq.to_coq(solver.predictor.model, solver.task.base)
+        Path(args.coq).write_text(text, encoding="utf-8")
     show(proof, _call(args, proof))
     if args.output:
         args.info.print(f"proof  {folder}")
@@ -125,8 +136,11 @@ def run(args: Arguments) -> int:
         args.info.print(
             f"smt    {args.smt}, for `z3 FILE`, or `python -m trm.cells.proof.smt FILE`"
         )
-    elif args.smt:
-        print(f"{args.smt} is not written: the model is not proved", file=sys.stderr)
+    if args.coq and proof.verdict == PROVED:
+        args.info.print(f"coq    {args.coq}, for `coqc FILE`")
+    for file in (args.smt, args.coq):
+        if file and proof.verdict != PROVED:
+            print(f"{file} is not written: the model is not proved", file=sys.stderr)
     return 0 if proof.verdict in (PROVED, LAWFUL) else 1
 
 

@@ -405,6 +405,23 @@ def test_a_proved_sum_is_written_for_other_solvers(command, ternary, proof, tmp_
     assert "there is no folder" in ran.err
 
 
+def test_a_proved_integer_model_of_sums_is_written_for_coq(command, tmp_path):
+    words = ("prove", "--checkpoint", MODELS / "column-int4-seed0.safetensors")
+    ran = command(*words, "--coq", "sums.v", folder=tmp_path)
+    assert "coq    sums.v, for `coqc FILE`" in ran.out
+    text = (tmp_path / "sums.v").read_text()
+    assert "Theorem this_network_adds : forall width margin sign numbers last," in text
+    assert "Lemma network_agrees : adds_in_every_cell 10 cell = true." in text
+    ran = command(*words, "--coq", "my-sums.v", folder=tmp_path, code=2)
+    assert "--coq my-sums.v: Coq needs a name of letters" in ran.err
+    words = ("prove", "--checkpoint", MODELS / "column-seed0.safetensors")
+    ran = command(*words, "--coq", "none.v", folder=tmp_path, code=2)
+    assert "--coq is for models in integers: write one with `trm inspect --export" in ran.err
+    ran = command("prove", "--coq", "none.v", folder=tmp_path, code=2)
+    assert "there is no theorem in Coq for the layout lattice, only for column" in ran.err
+    assert not (tmp_path / "none.v").exists()
+
+
 def test_decisions_are_written_beside_the_weights_and_looked_up(ternary, command, tmp_path):
     file = saved(tmp_path, ternary.task, ternary.model)
     ran = command("prove", "--checkpoint", file, "--as-computed", "--decisions", folder=tmp_path)
