@@ -179,6 +179,13 @@ class Parser(argparse.ArgumentParser):
             self.exit(0)
         return super().parse_args(args, namespace)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments; note the defaults of all options, also of a parser of one action."""
+        found, unknown = super().parse_known_args(args, namespace)
+        own = {action.dest: action.default for action in self._actions}
+        found.defaults = own | getattr(found, "defaults", {})
+        return found, unknown
+
     def error(self, message: str) -> NoReturn:
         """Print the error, and exit with code 2."""
         actions = list(self._actions)
@@ -324,6 +331,8 @@ class Parser(argparse.ArgumentParser):
 class Arguments(argparse.Namespace):
     """Values of a command line, and values derived from them."""
 
+    defaults: dict[str, Any]  # of all options, see `Parser.parse_known_args`
+
     @property
     def info(self) -> Console:
         """Console for output beside results, such as file names; `--quiet` silences it."""
@@ -331,9 +340,9 @@ class Arguments(argparse.Namespace):
         console.quiet = self.quiet
         return console
 
-    def refuse(self, why: str, **usual: Any) -> None:
-        """Raise a ValueError for options without effect that differ from their usual value."""
-        given = [name for name, value in usual.items() if getattr(self, name) != value]
+    def refuse(self, why: str, *names: str) -> None:
+        """Raise a ValueError for options without effect that differ from their defaults."""
+        given = [name for name in names if getattr(self, name) != self.defaults[name]]
         if given:
             options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
             raise ValueError(f"{why}: leave out {options}")
@@ -406,7 +415,7 @@ class Arguments(argparse.Namespace):
         if voting.samples > 1 or self.view is not None:
             return voting
         alone = "one view does not vote, so add views by --views"
-        self.refuse(alone, symmetries=None, vote=None, vote_per=None)
+        self.refuse(alone, "symmetries", "vote", "vote_per")
         return None
 
     def sampling(self) -> Sampling | None:
@@ -418,7 +427,7 @@ class Arguments(argparse.Namespace):
         if getattr(self, "temperature", None) is None:
             if hasattr(self, "temperature"):
                 alone = "only with --temperature symbols are drawn, so add it"
-                self.refuse(alone, top_k=None, sampling_seed=0)
+                self.refuse(alone, "top_k", "sampling_seed")
             return None
         from trm.solving.predictor import Sampling
 

@@ -94,9 +94,8 @@ def _export(args: Arguments) -> int:
     """Write a suite of problems as a file, and print its checksum; or row steps of a task."""
     if args.format != "suite":
         return _export_row_steps(args)
-    usual: dict[str, object] = dict.fromkeys(("layout", "task", *AXES, "height", "width"))
-    usual |= dict.fromkeys(("problems", "test_problems")) | {"base": 10}
-    args.refuse("a suite has problems of its own; --format trm or jsonl has others", **usual)
+    others = ("layout", "task", *AXES, "height", "width", "problems", "test_problems", "base")
+    args.refuse("a suite has problems of its own; --format trm or jsonl has others", *others)
     suite = _suite(args)
     file = export(suite, Path(args.output))
     args.info.print(f"{file}: {len(suite.items):,} problems, SHA-256 {suite.checksum}")
@@ -105,7 +104,7 @@ def _export(args: Arguments) -> int:
 
 def _export_row_steps(args: Arguments) -> int:
     """Write row steps of a task, and print their numbers."""
-    args.refuse("row steps are of a task, and of no suite", suite=None, up_to=None)
+    args.refuse("row steps are of a task, and of no suite", "suite", "up_to")
     task = args.described_task(f"--format {args.format}")
     rows, columns = task.extent()
     problems = {

@@ -74,8 +74,8 @@ def run(args: Arguments) -> int:
         raise ValueError(f"--to {args.to}: OUT {ending}, got {output}")
     check_place(output, "OUT")
     if not ours:
-        usual = dict.fromkeys(("layout", "task", *AXES, "steps", "symbols"))
-        args.refuse("only --to safetensors needs to know the problems", **usual, base=10)
+        why = "only --to safetensors needs to know the problems"
+        args.refuse(why, "layout", "task", *AXES, "steps", "symbols", "base")
 
     import torch
 
@@ -97,9 +97,9 @@ def run(args: Arguments) -> int:
         packed = _packed(args, model, kind) if ours else b""
     else:
         what = f"{source} is no file of the published TRM or of nanoGPT, and contains its settings"
-        usual = dict.fromkeys(("height", "width", "num_heads", "position"))
-        usual |= dict.fromkeys(("H_cycles", "L_cycles", "prefix_length", "layout", "task", "steps"))
-        args.refuse(what, **usual, **dict.fromkeys(AXES), symbols=None, base=10)
+        settings = ("height", "width", "num_heads", "position", "H_cycles", "L_cycles")
+        others = ("prefix_length", "layout", "task", "steps", *AXES, "symbols", "base")
+        args.refuse(what, *settings, *others)
         args.find_checkpoints(source)
 
         from trm.checkpoints.content import load_checkpoint, pack
@@ -151,8 +151,7 @@ def _theirs(args: Arguments, content: Mapping[str, Any], kind: str) -> Any:
         if (args.height or 1) * (args.width or 1) > MOST_CELLS:
             raise ValueError(f"a canvas has at most {MOST_CELLS:,} cells: name a smaller one")
         if kind != TRM:
-            usual: dict[str, Any] = dict.fromkeys((*cycles, "steps"))
-            args.refuse("nanoGPT has no cycles, supervision steps or prefixes", **usual)
+            args.refuse("nanoGPT has no cycles, supervision steps or prefixes", *cycles, "steps")
             gpt = load_nanogpt(content, **given)
             if gpt.config.height * gpt.config.width > MOST_CELLS:
                 raise ValueError(f"its canvas has more than {MOST_CELLS:,} cells")

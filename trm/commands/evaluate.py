@@ -36,7 +36,7 @@ def run(args: Arguments) -> int:
     """Measure the grid, or continue an earlier measurement; then draw and print a summary."""
     if puzzles.of_puzzles(args):
         return puzzles.evaluate(args)
-    args.refuse("only a checkpoint of puzzles is measured on arrays", data=None)
+    args.refuse("only a checkpoint of puzzles is measured on arrays", "data")
     # Wrong arguments raise here, before anything is measured.
     solvers, checkpoints = args.solvers("cpu", args.steps), args.checkpoints
 

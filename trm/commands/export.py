@@ -33,14 +33,14 @@ def export(args: Arguments) -> int:
         raise ValueError(f"--export {output} has to end in {SUFFIX}, {PAGE} or {ONNX}")
     check_place(output, "--export")
     if args.untrained:
-        args.refuse("--untrained draws new weights, which have no figures", figures=None)
+        args.refuse("--untrained draws new weights, which have no figures", "figures")
     if args.dtype in INTEGERS:
         why = f"--dtype {args.dtype} writes another model than the checkpoint's, of trained weights"
-        args.refuse(why, figures=None, untrained=False)
+        args.refuse(why, "figures", "untrained")
     if output.suffix != PAGE:
-        args.refuse(f"only a web page ({PAGE}) contains several models", beside=[])
+        args.refuse(f"only a web page ({PAGE}) contains several models", "beside")
     if output.suffix != SUFFIX:
-        args.refuse(f"--dtype applies to a file of weights ({SUFFIX})", dtype=None)
+        args.refuse(f"--dtype applies to a file of weights ({SUFFIX})", "dtype")
     checkpoints = [args.checkpoint, *args.beside]
     args.find_checkpoints(*checkpoints)
 
@@ -57,7 +57,7 @@ def export(args: Arguments) -> int:
     solver, content = first.solver, load_checkpoint(checkpoint)
     model = solver.predictor.model
     if isinstance(model, IntegerCellModel):
-        args.refuse("the model is in integers already", dtype=None, untrained=False)
+        args.refuse("the model is in integers already", "dtype", "untrained")
     if args.dtype in INTEGERS:
         first = _in_integers(args, first, content)
     if args.untrained:
@@ -69,7 +69,7 @@ def export(args: Arguments) -> int:
         args.refuse(
             f"the figures were measured before rounding to {args.dtype}; evaluate the exported "
             "file, and export that with its figures",
-            figures=None,
+            "figures",
         )
         first = first._replace(card={})  # proof and figures are of the weights before rounding
     if args.figures:

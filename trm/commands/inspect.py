@@ -114,7 +114,7 @@ def run(args: Arguments) -> int:
         check_embeddings(solver.predictor.model)
     stepwise = solver.predictor.traits.stepwise and not solver.predictor.traits.rows_at_once
     if not stepwise and not args.saliency:
-        args.refuse("attention is shown only for recursive models", cell=None)
+        args.refuse("attention is shown only for recursive models", "cell")
     if args.saliency and not drawing.answer_cells(row)[0][cell]:
         raise ValueError(
             f"--saliency explains a cell that row {row + 1} fills in: --cell names another one"

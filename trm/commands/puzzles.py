@@ -23,18 +23,10 @@ if TYPE_CHECKING:
 _ENDINGS = (".jsonl", ".txt", ".npy")
 _PRINTED = 20  # puzzles that are printed as canvases
 _ONLY = "puzzles have views, steps and one device, and no other settings of solving"
-_USUAL: dict[str, Any] = {
-    "nodes": 1,
-    "view": None,
-    "start": "initial",
-    "temperature": None,
-    "top_k": None,
-    "sampling_seed": 0,
-    "vote_per": None,
-    "orders": 1,
-    "rollouts": 1,
-    "noise": 0.0,
-}
+_OTHER = (
+    *("nodes", "view", "start", "temperature", "top_k", "sampling_seed"),
+    *("vote_per", "orders", "rollouts", "noise"),
+)
 _OTHERS = (
     "{} was trained on arrays of puzzles, and {} on arithmetic: evaluate one kind at a time, the "
     "first by --data FOLDER"
@@ -61,7 +53,7 @@ def solve(args: Arguments) -> int:
         )
     if args.input == "-":
         raise ValueError("puzzles are read from a file: name it by --input")
-    args.refuse(_ONLY, watch=False, demo=False, canvases=False, batch_size=None, **_USUAL)
+    args.refuse(_ONLY, "watch", "demo", "canvases", "batch_size", *_OTHER)
     form = PuzzleFormat(**read_puzzle_format(args.checkpoint))
     output = None if args.output in (None, "-") else Path(args.output)
     if output is not None:
@@ -96,11 +88,11 @@ def evaluate(args: Arguments) -> int:
             "this checkpoint is of puzzles: name the folder of arrays by --data; its test split is "
             "measured"
         )
-    sizes = [name for name in vars(args) if name.startswith(("digits", "addends"))]
-    usual: dict[str, Any] = {"tensorboard": False, "seed": 0, "problems": 128, "batch_size": 32}
-    all_of_it = "all puzzles of the test split are measured"
-    args.refuse(all_of_it, **usual, **dict.fromkeys(sizes))
-    args.refuse(_ONLY, **_USUAL)
+    from trm.evaluation.grid import AXES
+
+    others = ("tensorboard", "seed", "problems", "batch_size", *AXES)
+    args.refuse("all puzzles of the test split are measured", *others)
+    args.refuse(_ONLY, *_OTHER)
     form = PuzzleFormat(**read_puzzle_format(args.checkpoints[0]))
     puzzles = read_puzzles(args.data, "test", characters=form.characters)
     make_folder(Path(args.output))

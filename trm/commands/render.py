@@ -69,9 +69,9 @@ def run(args: Arguments) -> int:
     """Draw the problem; its sign selects a task unless one is named."""
     animated = args.output is not None and args.output.suffix.lower() == ".gif"
     if animated:
-        args.refuse("an animation shows every step", step=None)
+        args.refuse("an animation shows every step", "step")
     if args.view != ANY:
-        args.refuse("only --view random draws anything by chance", seed=None)
+        args.refuse("only --view random draws anything by chance", "seed")
     task = task_of(args.problem, args.task, args.layout, args.base)
     problems = task.parsed([args.problem])
     try:

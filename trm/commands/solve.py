@@ -81,9 +81,9 @@ def run(args: Arguments) -> int:
         )
     if args.view is not None:
         watched = "each guess of an orientation has a canvas of its own, none of which is watched"
-        args.refuse(watched, watch=False, demo=False)
+        args.refuse(watched, "watch", "demo")
     if args.demo:
-        args.refuse("a demo is watched", output=None)
+        args.refuse("a demo is watched", "output")
         return _demo(args)
     if (args.input is None) != (args.output is None):
         raise ValueError("--input and --output go together: give a file for each, or -")
@@ -117,7 +117,7 @@ def run(args: Arguments) -> int:
 
 def _work_through(args: Arguments) -> int:
     """Solve the problems of a file, on any number of devices, or of a stream, on one device."""
-    args.refuse("a file is solved without display", watch=False)
+    args.refuse("a file is solved without display", "watch")
     streams = [name == "-" for name in (args.input, args.output)]
     if not streams[0]:
         check_file(Path(args.input), f"--input {args.input}", "a file of problems")
@@ -126,9 +126,9 @@ def _work_through(args: Arguments) -> int:
             f"--output {args.output}: answers are JSON Lines or CSV, so name it .jsonl or .csv"
         )
     if not streams[1] and format_of(args.output) == "csv":
-        args.refuse("a canvas fits no column of CSV, so name the output .jsonl", canvases=False)
+        args.refuse("a canvas fits no column of CSV, so name the output .jsonl", "canvases")
     if any(streams):
-        args.refuse("a pipe uses one device", nodes=1)
+        args.refuse("a pipe uses one device", "nodes")
     device = args.one_device() if any(streams) else "cpu"
     from trm.batch import Job, Summary, stream, work_through
 
