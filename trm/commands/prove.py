@@ -70,13 +70,8 @@ def run(args: Arguments) -> int:
     """Prove, refute, or check."""
     if args.check is not None:
         alone = "--check takes the folder of a proof, and no other options"
-<<<<<<< HEAD
-        args.refuse(alone, output=None, search=0, as_computed=False)
-        args.refuse(alone, decisions=False, smt=None, coq=None, checkpoint=SHIPPED)
-=======
         args.refuse(alone, "output", "search", "as_computed")
-        args.refuse(alone, "decisions", "smt", "checkpoint")
->>>>>>> 87a54763 (Options without effect are refused by name: their defaults are those of the parser)
+        args.refuse(alone, "decisions", "smt", "coq", "checkpoint")
         if not Path(args.check).exists():
             raise ValueError(f"--check {args.check}: there is no such folder")
 
