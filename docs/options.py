@@ -3,7 +3,8 @@
 import argparse
 import inspect
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -64,14 +65,20 @@ CLASSES = [
     ("data.canvas", Canvas),
 ]
 COMMON = {"--help", "--quiet", "--verbose"}
+SHARED = 2  # commands and actions with the same option, from which on it is explained once
+ABOUT_SHARED = "Options with one meaning in all commands that list them."
+Row = tuple[str, str]  # an option, and its meaning
 LEFT_OUT = {"network", "model", "more"}  # parameters that are no keys of their own
 
 
 def page() -> str:
     """Return the text of options.md."""
-    parts = [HEAD, "## Options"]
-    for name in COMMANDS:
-        parts += [f"### trm {name}", *commands(f"trm {name}", parser_of(name))]
+    parsers = [(f"trm {name}", parser_of(name)) for name in COMMANDS]
+    rows = [row for name, parser in parsers for row in every_row(parser)]
+    shared = shared_rows(rows)
+    parts = [HEAD, "## Options", "### Several commands", ABOUT_SHARED, table(shared)]
+    for name, parser in parsers:
+        parts += [f"### {name}", *commands(name, parser, shared)]
     parts.append(KEYS)
     seen: set[tuple[str, type]] = set()
     for prefix, kind in CLASSES:
@@ -79,19 +86,58 @@ def page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def commands(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Yield what a command does, its table of options, and the same of each of its actions."""
-    yield (parser.description or "").partition("\n")[0].partition(": ")[2].capitalize()
-    rows = ["| option | meaning |", "|---|---|"]
+def commands(name: str, parser: argparse.ArgumentParser, shared: Sequence[Row]) -> Iterator[str]:
+    """Yield what a command does, its options, and the same of each of its actions."""
+    about = (parser.description or "").partition("\n")[0]
+    about = about.partition(": ")[2] or about
+    yield about[:1].upper() + about[1:]
+    own = rows_of(parser)
+    if some := [option for option, text in own if (option, text) in shared]:
+        yield f"{', '.join(some)}: see [several commands](#several-commands)."
+    if more := [row for row in own if row not in shared]:
+        yield table(more)
+    for one, its in actions_of(parser):
+        yield f"**{name} {one}**"
+        yield from commands(f"{name} {one}", its, shared)
+
+
+def shared_rows(rows: Sequence[Row]) -> list[Row]:
+    """Return the most frequent meaning of each option that several commands have."""
+    best: dict[str, Row] = {}
+    for row, number in Counter(rows).most_common():
+        if number >= SHARED:
+            best.setdefault(row[0].strip("`").split()[0], row)
+    return [row for row in dict.fromkeys(rows) if row in best.values()]
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return options and their meanings as a table."""
+    lines = (f"| {option} | {text} |" for option, text in rows)
+    return "\n".join(["| option | meaning |", "|---|---|", *lines])
+
+
+def rows_of(parser: argparse.ArgumentParser) -> list[Row]:
+    """Return the options of a command, without those of its actions."""
+    return [
+        (words(action), cell(meaning(parser, action)))
+        for action in parser._actions
+        if not isinstance(action, argparse._SubParsersAction)
+        and COMMON.isdisjoint(action.option_strings)
+    ]
+
+
+def actions_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Yield the actions of a command, like `probe` of `trm analyse`, and their parsers."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for one, its in action.choices.items():
-                yield f"**{name} {one}**"
-                yield from list(commands(f"{name} {one}", its))[its.description is None :]
-        elif COMMON.isdisjoint(action.option_strings):
-            rows.append(f"| {words(action)} | {cell(meaning(parser, action))} |")
-    if len(rows) > 2:
-        yield "\n".join(rows)
+            yield from action.choices.items()
+
+
+def every_row(parser: argparse.ArgumentParser) -> Iterator[Row]:
+    """Yield the options of a command and of its actions."""
+    yield from rows_of(parser)
+    for _, its in actions_of(parser):
+        yield from every_row(its)
 
 
 def words(action: argparse.Action) -> str:

@@ -1,4 +1,4 @@
-"""The one door to families of models that the other packages do not know, by dotted names.
+"""The one door to families of models, by dotted names; no other package imports them.
 
 Nothing here is imported before a name is used. A new family is a line in `FAMILIES`.
 """

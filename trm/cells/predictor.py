@@ -176,7 +176,7 @@ class CellPredictor(Predictor):
 
     @property
     def _unbuilt(self) -> LazyNetwork | None:
-        """The network if nobody has needed it as yet."""
+        """The network, not built before its first use."""
         return self._lazy if self._lazy is not None and self._lazy.model is None else None
 
     @property

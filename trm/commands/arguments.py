@@ -290,8 +290,8 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
         known = f"{', '.join(SYMMETRIES)} or {ANY}"
         what = (
-            "give each canvas turned, which the model is not told: every symmetry is a guess, with "
-            f"a solution of its own, and the most confident one wins; {known}"
+            "give each canvas in this orientation, unknown to the model: every symmetry is a "
+            f"guess with its own solution, and the most confident one wins; {known}"
         )
         choices: Any = {"choices": (*SYMMETRIES, ANY), "metavar": "VIEW"}
         self.add_argument("--view", help=what, **choices)

@@ -132,7 +132,7 @@ def _card(checkpoint: Path, evaluations: Sequence[str], old: dict[str, Any]) -> 
 
     Raises:
         ValueError: an evaluation did not measure this checkpoint, or its problems were drawn or
-            asked in another way than those of the first.
+            solved with other settings than those of the first.
     """
     from trm.evaluation.grid import read_grid
 
@@ -167,5 +167,5 @@ def _card(checkpoint: Path, evaluations: Sequence[str], old: dict[str, Any]) -> 
 
 
 def _way(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return how problems were drawn and asked, without their number."""
+    """Return how problems were drawn and solved, without their number."""
     return {key: value for key, value in settings.items() if key != "problems"}

@@ -173,7 +173,7 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
         if solution.view is not None and small:
             drawing = solver.draw(problem)
             given = (apply(solution.view, part[0]) for part in (drawing.canvases, drawing.given))
-            console.print(Text("given, in an orientation that the model is not told:"))
+            console.print(Text("given, in an orientation that is unknown to the model:"))
             console.print(to_terminal(next(given), given=next(given)), "")
         console.print(describe(solution, solver.predictor.traits.unit, small))
         return solution

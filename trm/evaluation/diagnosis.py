@@ -7,7 +7,7 @@ the least significant digit up.
 
 `KINDS` are the explanations. The first one that fits is counted, else `OTHER`; so the order of the
 table decides where several fit. `shifted`, `copied` and `multiplier` compare at least two digits,
-and come first. The others judge one symbol. Some symbols fit by chance: `tally` also returns the
+and come first. The others compare one symbol. Some symbols fit by chance: `tally` also returns the
 share of all wrong symbols that would fit in the same cell.
 
 Example, 47 x 8 in the layout `standard`:

@@ -113,7 +113,7 @@ class CellData(TypedDict):
     agreement: NotRequired[float | None]  # mean share of views that gave the answer
     confidence: float | None  # mean probability that the model assigns to its whole solution
     confidences: NotRequired[list[float] | None]  # of each problem; of a guess before it is read
-    # Of canvases in an orientation that nobody tells, see `trm.solving.orientation`; else null.
+    # Of canvases in an unknown orientation, see `trm.solving.orientation`; else null.
     readable: NotRequired[Counts | None]  # solutions if only guesses that yield an answer vote
     # How often a canvas was read turned by each symmetry; e: upright, as it should be.
     read_as: NotRequired[dict[str, int] | None]

@@ -256,7 +256,7 @@ def risk_coverage(score: np.ndarray, right: np.ndarray) -> RiskCoverage:
 
 
 def auroc(score: np.ndarray, right: np.ndarray) -> float | None:
-    """Return the area under the ROC curve: how well a score tells correct answers from others.
+    """Return the area under the ROC curve: how well a score separates correct answers from others.
 
     It is the probability that a correct answer has a higher score than an incorrect one; equal
     scores count half. None: all answers are correct, or none is.

@@ -1,4 +1,4 @@
-"""Extras: what looks at models, compares, converts and shares them.
+"""Extras: analysis, comparison, conversion and sharing of models.
 
 Only commands and `trm.api` import them.
 """

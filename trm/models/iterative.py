@@ -126,18 +126,6 @@ class IterativeModel(Network, ABC):
     updates: tuple[str, ...] = ()
     states: Mapping[str, str] = {}
 
-    def hook_points(self, states: Sequence[str] = ()) -> dict[str, Point]:
-        return super().hook_points(states) | self.last_points(states)
-
-    def last_points(self, states: Sequence[str] = ()) -> dict[str, Point]:
-        """Return the sites after the blocks: the tensors of the state, and both results."""
-        about = STATES | dict(self.states)
-        known = [*self.states] or [*dict.fromkeys(self.updates)] or ["state"]
-        return {name: Point(about.get(name, "of the state")) for name in states or known} | {
-            "logits": Point("float [B, H, W, V], of each cell's symbol"),
-            "halt_logits": Point("float32 [B], of each canvas"),
-        }
-
     @abstractmethod
     def encode(self, tokens: Tensor) -> Any:
         """Return the context, which stays the same in all steps.
@@ -171,6 +159,18 @@ class IterativeModel(Network, ABC):
         for _ in range(steps):
             loop.step()
         return loop.read()
+
+    def hook_points(self, states: Sequence[str] = ()) -> dict[str, Point]:
+        return super().hook_points(states) | self.last_points(states)
+
+    def last_points(self, states: Sequence[str] = ()) -> dict[str, Point]:
+        """Return the sites after the blocks: the tensors of the state, and both results."""
+        about = STATES | dict(self.states)
+        known = [*self.states] or [*dict.fromkeys(self.updates)] or ["state"]
+        return {name: Point(about.get(name, "of the state")) for name in states or known} | {
+            "logits": Point("float [B, H, W, V], of each cell's symbol"),
+            "halt_logits": Point("float32 [B], of each canvas"),
+        }
 
 
 class Loop:

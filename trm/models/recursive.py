@@ -59,6 +59,17 @@ class Context:
         every = torch.arange(self.height * self.width, device=self.inputs.device)
         return every.expand(len(self.inputs), -1)
 
+    def on_canvas(self, values: Tensor, elsewhere: Tensor) -> Tensor:
+        """Return values of the cells' tokens, [B, S, N], on their canvases, [B, H, W, N].
+
+        Cells that are no tokens get ``elsewhere``, [N].
+        """
+        if self.places is not None:
+            canvas = elsewhere.repeat(len(values), self.height * self.width + 1, 1)
+            places = self.places.unsqueeze(-1).expand_as(values)
+            values = canvas.scatter(1, places, values)[:, :-1]  # without the padding's place
+        return values.unflatten(1, (self.height, self.width))
+
     def select(self, index: Tensor) -> "Context":
         """Return the same for some samples, by bool [B] or int64 indices."""
         inputs, terms = self.inputs[index], self.terms.select(index)
@@ -147,23 +158,17 @@ class TinyRecursiveModel(IterativeModel):
     def read(self, state: RecursiveState, context: Context) -> tuple[Tensor, Tensor]:
         return self.heads(state.z_H, context)
 
-    @property
-    def updates(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of the updated states: in every H cycle z_L, L_cycles times, then z_H."""
-        return (*["z_L"] * self.config.L_cycles, "z_H") * self.config.H_cycles
+    def heads(self, z: Tensor, context: Context) -> tuple[Tensor, Tensor]:
+        """Apply both heads to a tensor of the state, [B, P + S, D].
 
-    @property
-    def ragged(self) -> bool:  # type: ignore[override]
-        """True if not all cells are tokens."""
-        return self.config.skip_blank or self.config.crop
-
-    @property
-    def translation_invariant(self) -> bool:  # type: ignore[override]
-        """True if a canvas has no edges: not all cells are tokens, and places are offsets."""
-        return self.ragged and not self.position.absolute
-
-    def accepts(self, height: int, width: int) -> bool:
-        return self.position.accepts(Coordinates.canvas(height, width, self.config.prefix_length))
+        Returns:
+            Logits of every cell's symbol, [B, H, W, V], and halt logits of "the answer is correct",
+            float32 [B]. Above 0 means halt.
+        """
+        logits = self.lm_head(z[:, self.config.prefix_length :])
+        blank = logits.new_zeros(logits.shape[-1])
+        blank[BLANK] = _CERTAIN
+        return context.on_canvas(logits, blank), self.halt_logits(z, context)
 
     def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
         """Embed canvases, and compute the position terms of attention.
@@ -179,68 +184,53 @@ class TinyRecursiveModel(IterativeModel):
         config, P = self.config, self.config.prefix_length
         batch, height, width = tokens.shape
         check_canvas(self, height, width)
-        cells = Coordinates.canvas(height, width, P, tokens.device)
-        flat, places = tokens.flatten(1), None
-        if self.ragged:
-            kept = tokens != BLANK
-            cells = cells.only(kept if config.skip_blank else box(kept))
-            assert cells.present is not None
-            places = cells.index[:, P:] - P
-            flat = flat.gather(1, places)
-            places = places.masked_fill(~cells.present[:, P:], height * width)
-        inputs = self.embed_tokens(flat.int())  # [B, S, D]
+        symbols, cells, places = self._cell_tokens(tokens)
+        inputs = self.embed_tokens(symbols.int())  # [B, S, D]
         if self.prefix is not None:
             if prefix_ids is None:
-                prefix_ids = flat.new_zeros(batch)
+                prefix_ids = symbols.new_zeros(batch)
             prefix = F.embedding(prefix_ids.long(), self.prefix)
             prefix = F.pad(prefix, (0, P * config.hidden_size - prefix.shape[1]))
             inputs = torch.cat((prefix.unflatten(1, (P, -1)), inputs), dim=1)  # [B, P + S, D]
-        written = F.pad((flat != BLANK) & (flat != MASK), (P, 0), value=True)
+        written = F.pad((symbols != BLANK) & (symbols != MASK), (P, 0), value=True)
         allowed = neighbourhood_mask(cells, config.neighbourhood, config.radius, written)
         terms = self.position.terms(cells, compute_dtype(inputs), allowed)
         if terms.vectors is not None:
             inputs = (inputs + terms.vectors) * math.sqrt(0.5)  # keeps the variance
         inputs = (inputs * self.embed_scale).to(compute_dtype(inputs))
-        weights = None
-        if config.halt_pool == "mask":
-            masked = F.pad(flat == MASK, (P, 0))
+        weights = self._halt_weights(symbols, cells)
+        return Context(inputs, weights, height, width, places, terms._replace(vectors=None))
+
+    def _cell_tokens(self, tokens: Tensor) -> tuple[Tensor, Coordinates, Tensor | None]:
+        """Return the symbols of the cells that are tokens, [B, S], and where they are.
+
+        With `ragged` samples these are not all cells: the last result is `Context.places`.
+        """
+        _, height, width = tokens.shape
+        P = self.config.prefix_length
+        cells = Coordinates.canvas(height, width, P, tokens.device)
+        if not self.ragged:
+            return tokens.flatten(1), cells, None
+        kept = tokens != BLANK
+        cells = cells.only(kept if self.config.skip_blank else box(kept))
+        assert cells.present is not None
+        places = cells.index[:, P:] - P
+        symbols = tokens.flatten(1).gather(1, places)
+        return symbols, cells, places.masked_fill(~cells.present[:, P:], height * width)
+
+    def _halt_weights(self, symbols: Tensor, cells: Coordinates) -> Tensor | None:
+        """Return the weights of tokens for the halting head, see `halt_logits`."""
+        P = self.config.prefix_length
+        if self.config.halt_pool == "mask":
+            masked = F.pad(symbols == MASK, (P, 0))
             there = torch.ones_like(masked) if cells.present is None else cells.present
             # On a canvas with nothing left to fill in, all cells count.
             weights = (masked | (there & ~masked.any(dim=1, keepdim=True))).float()
-            weights = weights / weights.sum(dim=1, keepdim=True)
-        elif config.halt_pool == "every":
-            there = torch.ones_like(flat) if cells.present is None else cells.present[:, P:]
-            weights = F.pad(there.float(), (P, 0))
-        return Context(inputs, weights, height, width, places, terms._replace(vectors=None))
-
-    def hook_points(self, states: Sequence[str] = ()) -> dict[str, Point]:
-        embed = "float [B, S, D], embedded symbols, without positions"
-        first = {
-            "embed": Point(embed, self.embed_tokens),
-            "inputs": Point("float [B, S, D], embedded prefix and symbols with positions"),
-            "cells": Point(
-                "int64 [B, cells], cell of each token after the prefix; H * W: padding. It cannot "
-                "be replaced"
-            ),
-        }
-        return first | of_blocks(self.layers, "S") | self.last_points(states)
-
-    def heads(self, z: Tensor, context: Context) -> tuple[Tensor, Tensor]:
-        """Apply both heads to a tensor of the state, [B, P + S, D].
-
-        Returns:
-            Logits of every cell's symbol, [B, H, W, V], and halt logits of "the answer is correct",
-            float32 [B]. Above 0 means halt.
-        """
-        logits = self.lm_head(z[:, self.config.prefix_length :])
-        if context.places is not None:
-            size = len(logits), context.height * context.width + 1, logits.shape[-1]
-            blank = logits.new_zeros(size)
-            blank[..., BLANK] = _CERTAIN
-            places = context.places.unsqueeze(-1).expand_as(logits)
-            logits = blank.scatter(1, places, logits)[:, :-1]  # [B, H * W, V]
-        logits = logits.unflatten(1, (context.height, context.width))
-        return logits, self.halt_logits(z, context)
+            return weights / weights.sum(dim=1, keepdim=True)
+        if self.config.halt_pool == "every":
+            there = torch.ones_like(symbols) if cells.present is None else cells.present[:, P:]
+            return F.pad(there.float(), (P, 0))
+        return None
 
     def halt_logits(self, z: Tensor, context: Context) -> Tensor:
         """Return halt logits of "the answer is correct", float32 [B], from z, [B, P + S, D].
@@ -260,10 +250,37 @@ class TinyRecursiveModel(IterativeModel):
         log_right = F.logsigmoid(self.halt_head(z)[..., 0].float())  # [B, P + S]
         return all_right((log_right * weights).sum(dim=1))
 
+    @property
+    def updates(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Names of the updated states: in every H cycle z_L, L_cycles times, then z_H."""
+        return (*["z_L"] * self.config.L_cycles, "z_H") * self.config.H_cycles
+
+    @property
+    def ragged(self) -> bool:  # type: ignore[override]
+        """True if not all cells are tokens."""
+        return self.config.skip_blank or self.config.crop
+
+    @property
+    def translation_invariant(self) -> bool:  # type: ignore[override]
+        """True if a canvas has no edges: not all cells are tokens, and places are offsets."""
+        return self.ragged and not self.position.absolute
+
+    def accepts(self, height: int, width: int) -> bool:
+        return self.position.accepts(Coordinates.canvas(height, width, self.config.prefix_length))
+
+    def hook_points(self, states: Sequence[str] = ()) -> dict[str, Point]:
+        embed = "float [B, S, D], embedded symbols, without positions"
+        first = {
+            "embed": Point(embed, self.embed_tokens),
+            "inputs": Point("float [B, S, D], embedded prefix and symbols with positions"),
+            "cells": Point(
+                "int64 [B, cells], cell of each token after the prefix; H * W: padding. It cannot "
+                "be replaced"
+            ),
+        }
+        return first | of_blocks(self.layers, "S") | self.last_points(states)
+
     def cell_states(self, state: RecursiveState, context: Context) -> Tensor:
         """Return z_H of every cell, [B, H, W, D]; 0 where a cell is no token."""
         z = state.z_H[:, self.config.prefix_length :]
-        if context.places is not None:
-            none = z.new_zeros(len(z), context.height * context.width + 1, z.shape[-1])
-            z = none.scatter(1, context.places.unsqueeze(-1).expand_as(z), z)[:, :-1]
-        return z.unflatten(1, (context.height, context.width))
+        return context.on_canvas(z, z.new_zeros(z.shape[-1]))

@@ -101,11 +101,11 @@ def open_devices(
 
 
 def join_processes(fabric: "Fabric | OneProcess") -> None:
-    """Join the processes of a Fabric; start them if nobody has.
+    """Join the processes of a Fabric; start them unless a launcher has.
 
     Raises:
         SystemExit: the started processes have ended, see `trm.runtime.processes.start_processes`.
-        ValueError: they are on several nodes, and nobody has started them.
+        ValueError: they are on several nodes, and no launcher has started them.
     """
     start_processes(fabric.strategy)
     with _quiet():

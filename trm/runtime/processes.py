@@ -35,7 +35,7 @@ def settle_slurm() -> None:
     """Set the environment so that Lightning detects whether srun started this process.
 
     In an allocation whose command srun did not start (salloc, a shell, a job script without srun)
-    Lightning would wait for processes that nobody starts. The command then runs by itself, with a
+    Lightning would wait for processes that never start. The command then runs by itself, with a
     warning.
 
     Raises:

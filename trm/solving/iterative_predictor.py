@@ -35,8 +35,8 @@ class IterativePredictor(Predictor):
         model: on the device where it is to run.
         max_steps: supervision steps after which every sample stops; may exceed those of training.
         halt: False: no sample stops before ``max_steps``.
-        patience: unchanged steps after which a row stops even if the model holds it incorrect, as
-            in a view that a model was trained to reject; None: it goes on.
+        patience: unchanged steps after which a row stops even if the model predicts that it is
+            incorrect, as in a view that it was trained to reject; None: it goes on.
         filled_in: returns the cells that are filled in, bool [B, H, W], of inputs [B, H, W]; None:
             the masked ones.
 
@@ -61,41 +61,6 @@ class IterativePredictor(Predictor):
         self.traits = Traits(
             stepwise=True, noisy=True, translation_invariant=model.translation_invariant
         )
-
-    @standard_settings()
-    @torch.no_grad()
-    def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
-        """See `Predictor`. A curve has a point for each step, also after a row has settled."""
-        seen = [
-            (step.cells, step.halt_logits.float().sigmoid(), step.settled)
-            for step in self._steps(inputs, steps or self.max_steps, halt=False)
-        ]
-        cells, confidence, stops = (
-            torch.stack(parts).cpu().numpy() for parts in zip(*seen, strict=True)
-        )
-        exact = ((cells == labels) | (inputs != symbols.MASK)).all(axis=(2, 3))  # [T, B]
-        halts = np.where(stops.any(axis=0), stops.argmax(axis=0) + 1, 0)
-        curves = []
-        for i, halt in enumerate(halts.tolist()):
-            end = f"halts at step {halt}" if halt else f"does not halt in {len(cells)} steps"
-            outcome = f"{end}, row {'correct' if exact[halt - 1, i] else 'incorrect'}"
-            curves.append(ConfidenceCurve(confidence[:, i], exact[:, i], halt, outcome))
-        answers = cells[halts - 1, np.arange(len(inputs))]  # -1, the last step, without a halt
-        return Trace("confidence over supervision steps", answers, curves)
-
-    @standard_settings()
-    @torch.no_grad()
-    def watched(self, inputs: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return all cells after each step, uint8 [T, B, H, W], and confidence, float32 [T, B].
-
-        No sample stops before ``steps``.
-        """
-        seen = [
-            (step.cells, step.halt_logits.float().sigmoid())
-            for step in self._steps(inputs, steps, halt=False)
-        ]
-        cells, confidence = (torch.stack(part).cpu().numpy() for part in zip(*seen, strict=True))
-        return cells, confidence
 
     @standard_settings()
     @torch.no_grad()
@@ -145,3 +110,38 @@ class IterativePredictor(Predictor):
                 settling.keep(~last)
                 if noise is not None:
                     noise.keep(~last)
+
+    @standard_settings()
+    @torch.no_grad()
+    def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
+        """See `Predictor`. A curve has a point for each step, also after a row has settled."""
+        seen = [
+            (step.cells, step.halt_logits.float().sigmoid(), step.settled)
+            for step in self._steps(inputs, steps or self.max_steps, halt=False)
+        ]
+        cells, confidence, stops = (
+            torch.stack(parts).cpu().numpy() for parts in zip(*seen, strict=True)
+        )
+        exact = ((cells == labels) | (inputs != symbols.MASK)).all(axis=(2, 3))  # [T, B]
+        halts = np.where(stops.any(axis=0), stops.argmax(axis=0) + 1, 0)
+        curves = []
+        for i, halt in enumerate(halts.tolist()):
+            end = f"halts at step {halt}" if halt else f"does not halt in {len(cells)} steps"
+            outcome = f"{end}, row {'correct' if exact[halt - 1, i] else 'incorrect'}"
+            curves.append(ConfidenceCurve(confidence[:, i], exact[:, i], halt, outcome))
+        answers = cells[halts - 1, np.arange(len(inputs))]  # -1, the last step, without a halt
+        return Trace("confidence over supervision steps", answers, curves)
+
+    @standard_settings()
+    @torch.no_grad()
+    def watched(self, inputs: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return all cells after each step, uint8 [T, B, H, W], and confidence, float32 [T, B].
+
+        No sample stops before ``steps``.
+        """
+        seen = [
+            (step.cells, step.halt_logits.float().sigmoid())
+            for step in self._steps(inputs, steps, halt=False)
+        ]
+        cells, confidence = (torch.stack(part).cpu().numpy() for part in zip(*seen, strict=True))
+        return cells, confidence

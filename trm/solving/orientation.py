@@ -1,16 +1,16 @@
-"""Canvases in an orientation that nobody tells: eight guesses, of which the most confident wins.
+"""Canvases in an unknown orientation: eight guesses, of which the most confident wins.
 
 A canvas of an unsolved problem is given turned by one of the eight symmetries, anywhere on a larger
-one. Each symmetry is a guess: it is undone, and what is written is then read as an upright problem.
+one. Each symmetry is a guess: it is undone, and the canvas is then solved as an upright problem.
 The first written line is its first line, and the rows below the operands are filled in one after
 the other (`canvas.layouts.Layout.draw_guess`). The canvas of a guess depends on the written cells
-as it sees them, and on nothing else: not on the place or size of the given canvas, and not on its
-true orientation. The guesses of a turned canvas are therefore those of the upright one.
+alone: not on the place or size of the given canvas, and not on its true orientation. The guesses
+of a turned canvas are therefore those of the upright one.
 
 The confidence alone decides. The answer of the winner is read, without the operands of the problem,
-and there may be none. A reader knows the layout: in a lattice a sign marks one corner, so that
-hardly any other guess yields an answer. `Solution.readable` is the winner if only guesses with an
-answer vote.
+and there may be none. Reading an answer uses the layout: in a lattice a sign marks one corner, so
+that hardly any other guess yields an answer. `Solution.readable` is the winner if only guesses with
+an answer vote.
 
 The confidence in a solution is the product of that in its rows, so it only falls. The first row is
 solved for all guesses; then the most confident guess is solved to its end, and the next one only if
@@ -75,7 +75,7 @@ def given_view(voting: Voting, operands: Sequence[int]) -> str:
 
 
 def solve_given(solver: Solver, problems: Problems, drawing: Drawing) -> list[Solution]:
-    """Solve problems whose canvases are given in an orientation that the model is not told.
+    """Solve problems whose canvases are given in an unknown orientation.
 
     A solution is in the frame of the guess that won: upright if the guess is right.
 

@@ -22,7 +22,7 @@ COLUMNS += ("calibrated", "uncalibrated_reason", "agreement", "steps", "row_conf
 COLUMNS += ("row_steps", "views", "views_asked", "rollouts", "votes", "view", "guess")
 COLUMNS += ("readable_guess", "readable_answer", "canvas", "error")
 VOTED = ("views", "views_asked", "rollouts", "votes")  # only set after a vote
-# Only set if canvases are given in an orientation that nobody tells.
+# Only set if canvases are given in an unknown orientation.
 GUESSED = ("view", "guess", "readable_guess", "readable_answer")
 
 
@@ -60,7 +60,7 @@ class Solution:
     votes: list[list[Vote]] = field(default_factory=list)  # for each row, or for the solution
     # Most steps that the canvas can need, where all rows are filled in together; else None.
     longest_chain: int | None = None
-    # Of a canvas in an orientation that nobody tells, see `trm.solving.orientation`; else None.
+    # Of a canvas in an unknown orientation, see `trm.solving.orientation`; else None.
     view: str | None = None  # the symmetry by which it was given turned
     guess: str | None = None  # the symmetry that the vote took it for
     readable: "Solution | None" = None  # the winner of the guesses that yield an answer

@@ -39,35 +39,6 @@ class Decision(NamedTuple):
     ballots: list[tuple[Any, int, float]]
 
 
-def decide(vote: str, answers: Sequence[Any], confidence: np.ndarray) -> Decision:
-    """Choose one of several answers; of equal scores the first wins.
-
-    A view with confidence 0 does not vote, unless all have 0: some models give 0 to a turned
-    canvas.
-
-    Args:
-        vote: a name in `VOTES`.
-        answers: one of each of V views; hashable.
-        confidence: of each view, float [V], 0 to 1.
-    """
-    groups: dict[Any, list[int]] = {}
-    for view, answer in enumerate(answers):
-        groups.setdefault(answer, []).append(view)
-    ballots = [(answer, len(who), float(confidence[who].mean())) for answer, who in groups.items()]
-    votes = confidence > 0 if (confidence > 0).any() else np.ones(len(answers), dtype=bool)
-    gave = np.zeros((len(groups), len(answers)), dtype=bool)
-    for i, who in enumerate(groups.values()):
-        gave[i, who] = True
-    voted = (gave & votes).any(axis=1)  # answers that a view voted for
-    gave, sure = gave[voted][:, votes], confidence[votes].astype(np.float64)
-    best = int(np.argmax(VOTES[vote].score(gave, sure)))
-    means = mean_confidence(gave, sure)
-    of_winner = sure[gave[best]].max() if VOTES[vote].highest else means[best]
-    behind = np.flatnonzero(votes)[gave[best]].tolist()
-    ranked = sorted(ballots, key=lambda ballot: -ballot[1])
-    return Decision(behind, float(of_winner), len(behind) / len(answers), ranked)
-
-
 def solve_by_vote(
     predictor: Predictor,
     voting: Voting,
@@ -118,6 +89,35 @@ def solve_by_vote(
         return voted
 
     return free_running(fill, drawing, on_row), decisions
+
+
+def decide(vote: str, answers: Sequence[Any], confidence: np.ndarray) -> Decision:
+    """Choose one of several answers; of equal scores the first wins.
+
+    A view with confidence 0 does not vote, unless all have 0: some models give 0 to a turned
+    canvas.
+
+    Args:
+        vote: a name in `VOTES`.
+        answers: one of each of V views; hashable.
+        confidence: of each view, float [V], 0 to 1.
+    """
+    groups: dict[Any, list[int]] = {}
+    for view, answer in enumerate(answers):
+        groups.setdefault(answer, []).append(view)
+    ballots = [(answer, len(who), float(confidence[who].mean())) for answer, who in groups.items()]
+    votes = confidence > 0 if (confidence > 0).any() else np.ones(len(answers), dtype=bool)
+    gave = np.zeros((len(groups), len(answers)), dtype=bool)
+    for i, who in enumerate(groups.values()):
+        gave[i, who] = True
+    voted = (gave & votes).any(axis=1)  # answers that a view voted for
+    gave, sure = gave[voted][:, votes], confidence[votes].astype(np.float64)
+    best = int(np.argmax(VOTES[vote].score(gave, sure)))
+    means = mean_confidence(gave, sure)
+    of_winner = sure[gave[best]].max() if VOTES[vote].highest else means[best]
+    behind = np.flatnonzero(votes)[gave[best]].tolist()
+    ranked = sorted(ballots, key=lambda ballot: -ballot[1])
+    return Decision(behind, float(of_winner), len(behind) / len(answers), ranked)
 
 
 def vote_on(

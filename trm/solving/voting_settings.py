@@ -93,9 +93,8 @@ class Voting:
     orders: int = 1  # 2 solves each problem with its operands reversed, too; answers vote
     rollouts: int = 1  # of each view, all but the first with noise
     noise: float = 0.0  # standard deviation on z_H, before each supervision step
-    # A symmetry, or `ANY`: in that orientation the canvas is given, and nobody tells it. Each of
-    # the symmetries is then a guess of it, with a solution of its own, see
-    # `trm.solving.orientation`. None: the canvas is given upright.
+    # Orientation of the given canvas, a symmetry or `ANY`, unknown to the model. Each symmetry is a
+    # guess with its own solution, see `trm.solving.orientation`. None: the canvas is upright.
     given: str | None = None
 
     def __post_init__(self) -> None:
@@ -124,7 +123,7 @@ class Voting:
         check_choice("a given view", given, (*SYMMETRIES, ANY))
         if self.orders > 1 or self.rollouts > 1 or self.views > 1:
             raise ValueError(
-                "a canvas in an orientation that nobody tells has a solution for each guess of it: "
+                "a canvas in an unknown orientation has a solution for each guess of it: "
                 "leave out --views, --orders and --rollouts"
             )
         if self.per != "solution":

@@ -355,7 +355,7 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
 
 # Errors in a command line or a config, as plain sentences.
 
-_NOISE = re.compile(  # lines of jsonargparse's messages that help nobody
+_NOISE = re.compile(  # lines of jsonargparse's messages that do not help
     r"Does not validate against|Subtypes:|Errors:|Expected a (path but|<class|typing)|Parser key"
     r"|Problem with given class_path|Given value|tip:|Subclass types expect|a class path|a dict "
 )

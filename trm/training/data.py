@@ -102,7 +102,7 @@ class EpochDataModule(L.LightningDataModule):
 
     @property
     def transposes(self) -> bool:
-        """Whether training exchanges rows and columns of a canvas."""
+        """True if training exchanges rows and columns of a canvas."""
         return any(lookup(name).transpose for name in self.symmetries)
 
     def _loader(self, data: Any, whole: bool = False) -> DataLoader:
@@ -242,8 +242,9 @@ class CanvasDataModule(EpochDataModule):
         if stage == "fit" and 2 * different < drawn:
             rank_zero_info(
                 f"data.validation_problems: {drawn} are drawn, but only {different} of them are "
-                "different, because no more of these lengths are held out. Their accuracy says "
-                "little: allow longer numbers, or use trm evaluate, which counts each problem once."
+                "different, because no more of these lengths are held out. Their accuracy is "
+                "imprecise: allow longer numbers, or use trm evaluate, which counts each problem "
+                "once."
             )
         if stage == "fit" and self.beyond_problems and self.longer() is None:
             rank_zero_info(

@@ -33,8 +33,8 @@ class IterativeModule(CanvasModule):
         depth: recursion depth in training.
         loss: cross entropy of the `softmax`, or of the reference's `stablemax`.
         solve_steps: highest number of supervision steps for a row in solving.
-        patience: unchanged steps after which a row stops in solving even if the model holds it
-            incorrect; None: it takes all steps.
+        patience: unchanged steps after which a row stops in solving even if the model predicts
+            that it is incorrect; None: it takes all steps.
         more: see `CanvasModule`; the seed is that of random initial states and halting.
     """
 
@@ -76,6 +76,22 @@ class IterativeModule(CanvasModule):
         self.solve_steps, self.patience = solve_steps, patience
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
 
+    @standard_settings()
+    def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
+        depth, cycles = self.depth.at(self.current_epoch, self.trainer.max_epochs)
+        model, seed = self.trained(**cycles), self.batch_seed(batch_idx)
+        batch = {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
+        if "above" in batch:
+            batch = with_own_rows(model, batch, sum(depth.middle))
+        how = self.loss, self.auxiliary, self.ignored
+        if depth.schedule == "fresh":
+            figures = fresh_step(model, batch, depth, seed, *how)
+        else:
+            figures, self.carry = carried_step(model, batch, self.carry, depth, *how)
+            figures["supervision_steps"] = self.carry.steps  # under `fresh` the number is random
+        self.log_training({n: part.detach().float().mean() for n, part in figures.items()})
+        return figures["loss"]
+
     @property
     def validated_figures(self) -> list[str]:
         turned = self._turning and ("turned_rejected", "confidence_turned", "confidence_correct")
@@ -106,22 +122,6 @@ class IterativeModule(CanvasModule):
                 "depth.schedule carry keeps samples from batch to batch, on canvases of one size: "
                 "set data.canvas.height and data.canvas.width, or depth.schedule: fresh"
             )
-
-    @standard_settings()
-    def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
-        depth, cycles = self.depth.at(self.current_epoch, self.trainer.max_epochs)
-        model, seed = self.trained(**cycles), self.batch_seed(batch_idx)
-        batch = {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
-        if "above" in batch:
-            batch = with_own_rows(model, batch, sum(depth.middle))
-        how = self.loss, self.auxiliary, self.ignored
-        if depth.schedule == "fresh":
-            figures = fresh_step(model, batch, depth, seed, *how)
-        else:
-            figures, self.carry = carried_step(model, batch, self.carry, depth, *how)
-            figures["supervision_steps"] = self.carry.steps  # under `fresh` the number is random
-        self.log_training({n: part.detach().float().mean() for n, part in figures.items()})
-        return figures["loss"]
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
@@ -156,11 +156,11 @@ class IterativeModule(CanvasModule):
         return float(figures["loss"])
 
     def more_figures(self, drawing: WorkedDrawing, forced: TeacherForced) -> Figures:
-        """Return what the confidence knows, if turned canvases teach it.
+        """Return figures of the confidence, if turned canvases teach it.
 
         - ``confidence_correct``: mean confidence of correct rows.
         - ``confidence_turned``: that of the same row steps, one of each problem, turned.
-        - ``turned_rejected``: share of these that the model holds incorrect.
+        - ``turned_rejected``: share of these that the model predicts to be incorrect.
         """
         if not (names := self._turning):
             return {}

@@ -71,7 +71,7 @@ class TrackioLogger(Logger):
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
-        """Write what is not written yet."""
+        """Write the remaining rows."""
         if self._run is not None:
             self._run.finish()
             self._run = None

@@ -28,34 +28,61 @@ from trm.training.random_bits import normal_pair, uniform
 Figures = dict[str, Tensor]
 
 
-def stablemax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
-    """Cross entropy under the stablemax, one loss per token, in nats.
-
-    The stablemax is ``s(x) / sum(s(x))`` with ``s(x) = x + 1`` for ``x >= 0`` and ``1 / (1 - x)``
-    below. It has no exponential, so large logits are not absorbed by rounding (Prieto et al. 2025,
-    "Grokking at the Edge of Numerical Stability"). It is computed in float64, as in the reference
-    TRM; Apple's MPS has no float64.
+def fresh_step(
+    model: IterativeModel,
+    batch: Batch,
+    depth: DepthConfig,
+    seed: int,
+    loss: str = "softmax",
+    heads: AuxiliaryHeads | None = None,
+    ignored: int = PAD,
+) -> Figures:
+    """Start from initial states, take some steps without gradient, then the supervised ones.
 
     Args:
-        logits: float [..., V].
-        labels: integers [...].
-        ignore_index: label of tokens with loss 0.
+        model: an iterative model.
+        batch: ``inputs`` and ``labels``, integers [B, H, W]; ``answer``, bool [B, H, W]; ``seeds``,
+            int64 [B], of random initial states; ``auxiliary``, uint8 [B, H, W, N], labels of
+            ``heads``, until their losses end; ``correct``, bool [B], see `step_loss`.
+        depth: numbers of steps, and the share of random initial states.
+        seed: of the batch, for the number of steps without gradient; the same on every device.
+        loss: a name in `LOSSES`.
+        heads: auxiliary heads; None: no auxiliary losses.
+        ignored: label of cells that never count.
 
     Returns:
-        The loss of each token, float64 [...].
+        The figures of the last step, see `step_loss`, with the mean loss of all supervised steps.
     """
-    exact = logits.double()
-    # The clamp keeps 1 - x away from 0 where the branch is not taken: no infinite gradient there.
-    s = torch.where(exact < 0, 1 / (1 - exact.clamp(max=0)), exact + 1)
-    ignored = labels == ignore_index
-    chosen = s.gather(-1, labels.long().masked_fill(ignored, 0).unsqueeze(-1)).squeeze(-1)
-    return (s.sum(-1).log() - chosen.log()).masked_fill(ignored, 0.0)
+    loop = Loop(model, batch["inputs"])
+    if depth.random_start:
+        loop.state = random_starts(loop.state, depth.random_start, batch["seeds"])
+    loop.advance(random.Random(seed).randint(*depth.no_grad_steps))
+    steps = []
+    for _ in range(depth.supervised_steps):
+        loop.step()
+        steps.append(supervised(loop, loop.read(), batch, loss, heads, ignored))
+    return steps[-1] | {"loss": torch.stack([step["loss"] for step in steps]).mean()}
 
 
-LOSSES: dict[str, Callable[..., Tensor]] = {
-    "softmax": partial(F.cross_entropy, reduction="none"),
-    "stablemax": stablemax_cross_entropy,
-}
+def supervised(
+    loop: Loop,
+    outputs: tuple[Tensor, Tensor],
+    batch: Batch,
+    loss: str,
+    heads: AuxiliaryHeads | None,
+    ignored: int = PAD,
+) -> Figures:
+    """Return `step_loss` of a loop's ``outputs``, with the auxiliary losses of its state added."""
+    cells, correct = (batch["labels"], batch["answer"]), batch.get("correct")
+    figures = step_loss(*outputs, *cells, loss, correct, ignored)
+    if heads is None:
+        return figures
+    model: Any = loop.model  # with `cell_states`, see `IterativeModel`
+    states, labels = model.cell_states(loop.state, loop.context), batch.get("auxiliary")
+    if labels is not None and "correct" in batch:
+        labels = torch.where(batch["correct"].view(-1, 1, 1, 1), labels, UNDEFINED)
+    more = heads(states, labels)
+    return figures | more | {"loss": figures["loss"] + more["loss"]}
 
 
 def step_loss(
@@ -146,25 +173,34 @@ def step_loss(
     return figures
 
 
-def supervised(
-    loop: Loop,
-    outputs: tuple[Tensor, Tensor],
-    batch: Batch,
-    loss: str,
-    heads: AuxiliaryHeads | None,
-    ignored: int = PAD,
-) -> Figures:
-    """Return `step_loss` of a loop's ``outputs``, with the auxiliary losses of its state added."""
-    cells, correct = (batch["labels"], batch["answer"]), batch.get("correct")
-    figures = step_loss(*outputs, *cells, loss, correct, ignored)
-    if heads is None:
-        return figures
-    model: Any = loop.model  # with `cell_states`, see `IterativeModel`
-    states, labels = model.cell_states(loop.state, loop.context), batch.get("auxiliary")
-    if labels is not None and "correct" in batch:
-        labels = torch.where(batch["correct"].view(-1, 1, 1, 1), labels, UNDEFINED)
-    more = heads(states, labels)
-    return figures | more | {"loss": figures["loss"] + more["loss"]}
+def stablemax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
+    """Cross entropy under the stablemax, one loss per token, in nats.
+
+    The stablemax is ``s(x) / sum(s(x))`` with ``s(x) = x + 1`` for ``x >= 0`` and ``1 / (1 - x)``
+    below. It has no exponential, so large logits are not absorbed by rounding (Prieto et al. 2025,
+    "Grokking at the Edge of Numerical Stability"). It is computed in float64, as in the reference
+    TRM; Apple's MPS has no float64.
+
+    Args:
+        logits: float [..., V].
+        labels: integers [...].
+        ignore_index: label of tokens with loss 0.
+
+    Returns:
+        The loss of each token, float64 [...].
+    """
+    exact = logits.double()
+    # The clamp keeps 1 - x away from 0 where the branch is not taken: no infinite gradient there.
+    s = torch.where(exact < 0, 1 / (1 - exact.clamp(max=0)), exact + 1)
+    ignored = labels == ignore_index
+    chosen = s.gather(-1, labels.long().masked_fill(ignored, 0).unsqueeze(-1)).squeeze(-1)
+    return (s.sum(-1).log() - chosen.log()).masked_fill(ignored, 0.0)
+
+
+LOSSES: dict[str, Callable[..., Tensor]] = {
+    "softmax": partial(F.cross_entropy, reduction="none"),
+    "stablemax": stablemax_cross_entropy,
+}
 
 
 def random_starts(state: State, share: float, seeds: Tensor) -> State:
@@ -214,39 +250,3 @@ def with_own_rows(model: IterativeModel, batch: Batch, steps: int) -> Batch:
     correct = batch["correct"].clone()
     correct[chosen] &= ((own == labels) | ~above).flatten(1).all(1)
     return {**batch, "inputs": inputs, "correct": correct}
-
-
-def fresh_step(
-    model: IterativeModel,
-    batch: Batch,
-    depth: DepthConfig,
-    seed: int,
-    loss: str = "softmax",
-    heads: AuxiliaryHeads | None = None,
-    ignored: int = PAD,
-) -> Figures:
-    """Start from initial states, take some steps without gradient, then the supervised ones.
-
-    Args:
-        model: an iterative model.
-        batch: ``inputs`` and ``labels``, integers [B, H, W]; ``answer``, bool [B, H, W]; ``seeds``,
-            int64 [B], of random initial states; ``auxiliary``, uint8 [B, H, W, N], labels of
-            ``heads``, until their losses end; ``correct``, bool [B], see `step_loss`.
-        depth: numbers of steps, and the share of random initial states.
-        seed: of the batch, for the number of steps without gradient; the same on every device.
-        loss: a name in `LOSSES`.
-        heads: auxiliary heads; None: no auxiliary losses.
-        ignored: label of cells that never count.
-
-    Returns:
-        The figures of the last step, see `step_loss`, with the mean loss of all supervised steps.
-    """
-    loop = Loop(model, batch["inputs"])
-    if depth.random_start:
-        loop.state = random_starts(loop.state, depth.random_start, batch["seeds"])
-    loop.advance(random.Random(seed).randint(*depth.no_grad_steps))
-    steps = []
-    for _ in range(depth.supervised_steps):
-        loop.step()
-        steps.append(supervised(loop, loop.read(), batch, loss, heads, ignored))
-    return steps[-1] | {"loss": torch.stack([step["loss"] for step in steps]).mean()}

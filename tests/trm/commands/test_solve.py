@@ -164,7 +164,7 @@ def test_a_turned_prompt_is_shown_as_given_and_recognised(command, repository, t
     words = ("solve", "--checkpoint", base_2, "--view")
     ran = command(*words, "r90", "110x101")
     given, solved = (
-        ran.out.split("given, in an orientation that the model is not told:")[1]
+        ran.out.split("given, in an orientation that is unknown to the model:")[1]
         .split("taken for r90, which is right: the most confident of 8 guesses")[0]
         .split("1  1  0  ·  ×")
     )

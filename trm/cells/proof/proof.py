@@ -37,7 +37,7 @@ class Tested(NamedTuple):
     canvases: int  # drawn ones on which it agreed with the layout and the task
     digits: int  # of the longest operand on them
     shown: int | None = None  # op inputs that occur on them; None: not counted
-    # Claims of the rule that nobody checks: what its author says that no canvas has.
+    # Unchecked claims of the rule: inputs that no canvas has, by its author's word.
     words: Sequence[str] = ()
     never: Sequence[str] = ()  # reachable inputs that these canvases lack, in words
 

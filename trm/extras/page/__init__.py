@@ -1,1 +1,1 @@
-"""A page in which a model is seen working, in any browser."""
+"""A web page that shows a model at work, in any browser."""
