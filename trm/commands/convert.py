@@ -12,7 +12,7 @@ from canvas.problems import MOST_CELLS
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, FORMAT, SUFFIX, is_weights
 from trm.commands.arguments import Arguments, Parser, whole
 from trm.evaluation.grid import AXES
-from trm.io.files import check_place, replacing
+from trm.io.files import check_place, write_new
 from trm.runtime.limits import MOST_STEPS
 
 FORMATS = {
@@ -127,12 +127,7 @@ def run(args: Arguments) -> int:
         stream = io.BytesIO()
         torch.save(state, stream)
         packed = stream.getvalue()
-    if output.exists() and (not output.is_file() or output.read_bytes() != packed):
-        raise ValueError(
-            f"{output} exists already, with other content: choose another name, or move it away"
-        )
-    with replacing(output) as part:
-        part.write_bytes(packed)
+    write_new(output, packed, str(output))
     args.info.print(f"{output}: {notes[0]}; {len(packed):,} bytes")
     if notes[1:]:
         args.info.print(" ".join(notes[1:]))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, SUFFIX, find_checkpoint
 from trm.commands.arguments import Arguments
-from trm.io.files import check_place, fingerprint, replacing
+from trm.io.files import check_place, fingerprint, write_new
 from trm.runtime.progress import progress
 
 if TYPE_CHECKING:
@@ -80,13 +80,7 @@ def export(args: Arguments) -> int:
         packed = to_onnx(model, *solver.canvas.size(*solver.task.extent()))
     else:
         packed = pack(content, first.card, first.weights, dtype)
-    if output.exists() and (not output.is_file() or output.read_bytes() != packed):
-        raise ValueError(
-            f"--export {output} exists already, with other content: choose another name, or move "
-            "it away"
-        )
-    with replacing(output) as part:
-        part.write_bytes(packed)
+    write_new(output, packed, f"--export {output}")
     held = [first, *others] if output.suffix == PAGE else [first]
     sizes = [f"{one.solver.predictor.model.num_parameters:,} parameters" for one in held]
     if others:

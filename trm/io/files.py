@@ -238,6 +238,26 @@ def write_text(file: Path, text: str) -> None:
         part.write_text(text, encoding="utf-8")
 
 
+def write_bytes(file: Path, content: bytes) -> None:
+    """Write bytes to a file as by `replacing`."""
+    with replacing(file) as part:
+        part.write_bytes(content)
+
+
+def write_new(file: Path, content: bytes, name: str) -> None:
+    """Write bytes to a file; raise a ValueError about ``name`` if it has other content already."""
+    if differs(file, content):
+        raise ValueError(
+            f"{name} exists already, with other content: choose another name, or move it away"
+        )
+    write_bytes(file, content)
+
+
+def differs(file: Path, content: bytes) -> bool:
+    """Return whether a file exists and has other content."""
+    return file.exists() and (not file.is_file() or file.read_bytes() != content)
+
+
 def write_json(file: Path, data: Any) -> None:
     """Write data as JSON to a file; make its folder if necessary."""
     file.parent.mkdir(parents=True, exist_ok=True)

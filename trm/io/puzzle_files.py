@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from trm.io.files import check_file, read_object, read_utf8, replacing
+from trm.io.files import check_file, read_object, read_utf8, write_bytes
 
 SPLITS = ("train", "test")
 _FIELDS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
@@ -200,10 +200,8 @@ def write_puzzles(
     place.mkdir(parents=True, exist_ok=True)
     own = {name: asdict(format)[name] for name in _OWN}
     for name, content in split_files(format, inputs, labels, groups, **own).items():
-        with replacing(place / name) as part:
-            part.write_bytes(content)
-    with replacing(Path(folder) / IDENTIFIERS[0]) as part:
-        part.write_bytes(IDENTIFIERS[1])
+        write_bytes(place / name, content)
+    write_bytes(Path(folder) / IDENTIFIERS[0], IDENTIFIERS[1])
 
 
 def split_files(

@@ -22,7 +22,7 @@ from trm.cells.proof.search import (
     Counterexample,
 )
 from trm.checkpoints import PROOF_SUFFIX
-from trm.io.files import make_own_folder, read_object, replacing, versions, write_json
+from trm.io.files import make_own_folder, read_object, versions, write_json, write_text
 from trm.models.iterative import weights_hash
 from trm.solving.solver import Solver
 
@@ -117,8 +117,7 @@ class Proof:
             (folder / name).unlink(missing_ok=True)
         if self.program:
             self.program.save(folder / TABLE)
-            with replacing(folder / PYTHON) as part:
-                part.write_text(write_python(self.program), encoding="utf-8")
+            write_text(folder / PYTHON, write_python(self.program))
             if self.verdict == PROVED and self.explored is None:  # laws are of named signals
                 shutil.copyfile(check.__file__, folder / CHECKER)
         write_json(folder / RECORD, json.loads(json.dumps(record)))

@@ -20,7 +20,7 @@ from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.sampling import sample
 from canvas.task import Task, describe_ranges
 from canvas.tasks import task_data
-from trm.io.files import make_folder, replacing
+from trm.io.files import differs, make_folder, write_bytes
 from trm.io.puzzle_files import IDENTIFIERS, PuzzleFormat, split_files
 
 SPLITS: tuple[Split, ...] = ("train", "test")
@@ -94,7 +94,7 @@ class RowStepFiles:
             ValueError: the folder contains one of these files with other content.
         """
         found, counts = (_arrays if format == "trm" else _lines)(self)
-        other = [name for name, content in found.items() if _differs(output / name, content)]
+        other = [name for name, content in found.items() if differs(output / name, content)]
         for both in ("train", "test"):  # another format's files, which the folder would mix
             other += [
                 name
@@ -108,16 +108,11 @@ class RowStepFiles:
         make_folder(output)
         for name, content in found.items():
             (output / name).parent.mkdir(parents=True, exist_ok=True)
-            with replacing(output / name) as part:
-                part.write_bytes(content)
+            write_bytes(output / name, content)
         return counts
 
 
 Files = tuple[dict[str, bytes], dict[str, tuple[int, int]]]  # by name, and counts by split
-
-
-def _differs(file: Path, content: bytes) -> bool:
-    return file.exists() and (not file.is_file() or file.read_bytes() != content)
 
 
 def _arrays(files: RowStepFiles) -> Files:

@@ -35,7 +35,7 @@ from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
 from trm.evaluation.grid import GRID
 from trm.extras.sweep.study import EQUAL_LOSS, LOSS, Run, Setting, Study
 from trm.io.config_files import config_of_run, find_config
-from trm.io.files import fingerprint, read_object, replacing, validated, write_json
+from trm.io.files import fingerprint, read_object, validated, write_bytes, write_json
 from trm.runtime.processes import ENDS_WITH
 
 _LOG, _STATE, _CONFIG = "log.txt", "state.json", "config.yaml"
@@ -338,8 +338,7 @@ class Jobs:
         packed = pack(content, {}, dtype=getattr(torch, self.study.export or "float32"))
         file = self.weights(run)
         file.parent.mkdir(exist_ok=True)
-        with replacing(file) as part:
-            part.write_bytes(packed)
+        write_bytes(file, packed)
         self.states[run].exported = True
         self.write(run)
 
