@@ -170,15 +170,13 @@ class TrainingCLI(LightningCLI):
         """Copy settings from the data to the network: canvas size, vocabulary, local rule."""
         network = config.model.init_args.get("network")
         settings = network.get("init_args.config") if isinstance(network, Namespace) else None
-        for side in ("height", "width"):
-            if settings and side in settings:
-                settings[side] = config.data.canvas[side] or 20
-        if settings and "vocab_size" in settings:
-            settings["vocab_size"] = _vocab_size(config.data.task)
         if not settings:
             return
+        for name, value in _of_data(config.data).items():
+            if name in settings:
+                settings[name] = value
         kind: Any = load_class(network.class_path, Network, "network")
-        if kind.follows_rule:
+        if kind.follows_rule and "task" in config.data:
             task: Any = load_class(config.data.task.class_path, Task, "task")
             found = kind.settings_of(task(**config.data.task.init_args), settings)
             for key, value in found.items():
@@ -247,6 +245,14 @@ class TrainingCLI(LightningCLI):
         rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
 
 
+def _of_data(data: Namespace) -> dict[str, int]:
+    """Return canvas size and vocabulary by the settings of data, for the network."""
+    if "folder" in data:
+        return vars(read_format(data.folder, height=data.get("height"), width=data.get("width")))
+    sides = {side: data.canvas[side] or 20 for side in ("height", "width")}
+    return sides | {"vocab_size": _vocab_size(data.task)}
+
+
 def _vocab_size(task: Namespace) -> int:
     """Return the ids that a task needs by its settings; wrong ones are refused later."""
     try:
@@ -255,21 +261,6 @@ def _vocab_size(task: Namespace) -> int:
         return made.vocab_size
     except (TypeError, ValueError):
         return VOCAB_SIZE
-
-
-class PuzzleCLI(TrainingCLI):
-    """CLI for puzzles; their folder sets the canvas size and the symbols of the network."""
-
-    pictures = PuzzlePictures
-
-    def _settle_size(self, config: Namespace) -> None:
-        network = config.model.init_args.get("network")
-        settings = network.get("init_args.config") if isinstance(network, Namespace) else None
-        sides = {side: config.data.get(side) for side in ("height", "width")}
-        form = read_format(config.data.folder, **sides)
-        for name in ("height", "width", "vocab_size"):
-            if settings and name in settings:
-                settings[name] = getattr(form, name)
 
 
 def _start_alike(trainer: Namespace) -> None:
@@ -315,10 +306,10 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
     help = {"usage": _USAGE.format("".join(subcommands)), "epilog": _HELP}
     model: Any = CanvasModule
     data: type[L.LightningDataModule] = CanvasDataModule
-    kind = TrainingCLI
+    own: dict[str, Any] = {"subcommands": staticmethod(lambda: subcommands)}
     if reads_arrays(arguments):
-        model, data, kind = PuzzleModule, PuzzleDataModule, PuzzleCLI
-    cli = type("OneCLI", (kind,), {"subcommands": staticmethod(lambda: subcommands)})
+        model, data, own["pictures"] = PuzzleModule, PuzzleDataModule, PuzzlePictures
+    cli = type("OneCLI", (TrainingCLI,), own)
     # Written at the end of every epoch: `save_last` of the best checkpoint keeps the best alone.
     last = ModelCheckpoint(
         filename="last", save_on_train_epoch_end=True, enable_version_counter=False
