@@ -1,6 +1,7 @@
 """Fixtures: the command `trm`, and a model that it trained for some steps."""
 
 import contextlib
+import gc
 import importlib
 import io
 import os
@@ -30,6 +31,16 @@ class Ran:
 
 Command = Callable[..., Ran]
 Once = Callable[[str, Callable[[Path], object]], Path]
+
+
+gc.disable()  # what is imported stays, so collecting garbage meanwhile takes time for nothing
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector look at what the tests make, not again and again at modules."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

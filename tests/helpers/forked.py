@@ -8,6 +8,10 @@ import traceback
 import warnings
 from collections.abc import Callable
 
+# Variables of a process of torchrun; tests/trm/runtime/test_processes.py: new processes have them.
+VARIABLES = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "GROUP_RANK", "WORLD_SIZE")
+VARIABLES += ("LOCAL_WORLD_SIZE", "RANK", "LOCAL_RANK")
+
 
 def forked(run: Callable[[], int], processes: int = 2) -> list[int]:
     """Run a function in processes with the variables of torchrun; return their exit codes."""
@@ -15,6 +19,7 @@ def forked(run: Callable[[], int], processes: int = 2) -> list[int]:
         job = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
     job |= {"TORCHELASTIC_RUN_ID": "tests", "GROUP_RANK": "0"}
     job |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(processes))
+    assert {*job, "RANK", "LOCAL_RANK"} == {*VARIABLES}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python's, of threads that are not copied
         started = [os.fork() or _end(run, job, str(rank)) for rank in range(processes)]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
 
 from canvas.addition import Addition
 from canvas.cells.local_rule import LocalRule
@@ -28,6 +29,7 @@ from trm.evaluation.statistics import Share
 from trm.solving.solver import Solver
 
 AXES = ("digits_a", "digits_b")
+REFERENCE = Path(__file__).parents[1] / "reference"
 
 Right = Callable[[int, int], float | None]  # digits of a and b to a share, None: not applicable
 
@@ -189,16 +191,18 @@ def _fewer_problems_beside_a_proof():
 
 @pytest.fixture(scope="session")
 def learn(once: Callable) -> Learn:
-    """Trains on all cell inputs of a task, of a base that has few of them."""
+    """Trains on all cell inputs of a task, of a base that has few of them.
+
+    Weights of the tasks below are in `tests/reference`. Without such a file the model is trained,
+    which takes seconds, and `safetensors.torch.save_file` writes what a file is to hold.
+    """
 
     def trained(task: Task, latent: bool = False, steps: int = 250, **more: int) -> Trained:
         rule = task.local_rule(latent)
         torch.manual_seed(0)
         shape = {"hidden_size": 32, "num_heads": 4, "intermediate_size": 64} | more
-        model, numbers = (
-            CellModel(CellConfig(**rule_settings(rule), **shape)),
-            reachable_op_inputs(rule),
-        )
+        model = CellModel(CellConfig(**rule_settings(rule), **shape))
+        numbers = reachable_op_inputs(rule)
 
         def train(folder: Path) -> None:
             batch = as_batch(rule.samples_of(numbers))
@@ -212,10 +216,12 @@ def learn(once: Callable) -> Learn:
                 optimiser.zero_grad()
                 loss.backward()
                 optimiser.step()
-            torch.save(model.state_dict(), folder / "weights")
+            save_file(model.state_dict(), folder / "weights")
 
-        folder = once(f"{task.layout}-{task.base}{'-latent' * latent}-{steps}", train)
-        model.load_state_dict(torch.load(folder / "weights", weights_only=True))
+        name = f"{task.layout}-{task.base}{'-latent' * latent}-{steps}"
+        file = REFERENCE / f"{name}.safetensors"
+        file = file if file.exists() else once(name, train) / "weights"
+        model.load_state_dict(load_file(file))
         return Trained(task, rule, model.eval(), compare(model.eval(), rule, numbers))
 
     return trained

@@ -37,9 +37,8 @@ def test_weights_of_4_bits_decide_the_same_once_fine_tuned(binary):
     integer = quantised(tuned, ids, 4)
     assert differing(binary.model, integer, ids) == 0
     assert integer.num_parameters == binary.model.num_parameters
-    assert (
-        integer.layers[0].gate_up.packed.numel() * 2 == tuned.layers[0].mlp.gate_up.weight.numel()
-    )
+    packed, weight = integer.layers[0].gate_up.packed, tuned.layers[0].mlp.gate_up.weight
+    assert packed.numel() * 2 == weight.numel()
     assert tuned.state_dict().keys() == binary.model.state_dict().keys()
     # What it was fine-tuned with is what it gets.
     integers, _ = nearest(tuned.layers[0].mixing.out.weight, 4)
@@ -133,7 +132,8 @@ def test_integer_logits_ignore_batches_threads_and_autocast(pair):
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        assert same(integer.cells(integer.reader.decode(ids)))
+        assert same(integer.cells(integer.reader.decode(ids[:150])))
+        torch.set_num_threads(before)
         with torch.autocast("cpu", torch.bfloat16):
             assert same(integer.cells(integer.reader.decode(ids)))
         torch.set_default_dtype(torch.float64)
@@ -167,9 +167,7 @@ def test_fractions_round_and_do_not_overflow():
     part.check("it", torch.tensor([2**20]))
     with pytest.raises(ValueError, match="it has a multiplier with which integers overflow"):
         part.check("it", torch.tensor([2**22]))
-    with pytest.raises(
-        ValueError, match="a factor of 5e\\+03 is too large for integers of 32 bits"
-    ):
+    with pytest.raises(ValueError, match="too large for integers of 32 bits"):
         part.set(torch.tensor([5000.0], dtype=torch.float64), torch.tensor([2**20]))
 
 
@@ -203,12 +201,9 @@ def test_weights_that_could_overflow_are_refused_by_name():
     assert refused("to_message.multiplier", 2**12) == f"to_message {overflows}"
     assert refused("layers.0.to_mlp.multiplier", 2**30) == f"layers.0.to_mlp {overflows}"
     for value in (0, 31, -1):
-        assert refused("layers.0.out.fraction.shift", value) == (
-            "layers.0.out has a multiplier below 0, or a shift that is not 1 to 30"
-        )
-    assert "layers.0.down has a multiplier below 0" in refused(
-        "layers.0.down.fraction.multiplier", -1
-    )
+        assert "or a shift that is not 1 to 30" in refused("layers.0.out.fraction.shift", value)
+    said = refused("layers.0.down.fraction.multiplier", -1)
+    assert "layers.0.down has a multiplier below 0" in said
     assert refused("H_init", 2**25) == "H_init is larger than 16,777,216"
     assert refused("layers.0.direction", -(2**30)) == "layers.0.direction is larger than 16,777,216"
     with pytest.raises(ValueError, match="weight_bits must be 8 or 4, got 3"):

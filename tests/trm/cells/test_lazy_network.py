@@ -23,7 +23,7 @@ from trm.models.iterative import weights_hash
 from trm.solving.voting_settings import Voting
 
 PROVED = {  # saved models that are proved in a second or two, one of each kind: problems
-    "lattice": ("123x456", "7x80", "123456789012x9999999"),
+    "lattice": ("123x456", "7x80", "98765x4321"),
     "column-seed0": ("12+34", "5+9+876", "99999+1"),
     "column-int4-seed0": ("12+34", "5+9+876", "99999+1"),
     "untold-base2-seed0": ("101x11", "1x10", "1111111x1111111"),

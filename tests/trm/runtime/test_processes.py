@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forked import VARIABLES
 from lightning.fabric.plugins.environments import SLURMEnvironment
 
 from trm.runtime.processes import Terminated, ending_by_signals, settle_slurm
@@ -29,6 +30,9 @@ with ending_by_signals():
             time.sleep(0.1)
         except BaseException:
             pass
+    assert not {*VARIABLES} - {*os.environ}
+    assert os.environ["WORLD_SIZE"] == os.environ["LOCAL_WORLD_SIZE"] == "2"
+    assert os.environ["RANK"] == os.environ["LOCAL_RANK"]
     if os.environ["RANK"] == "1":
         sys.exit(int(sys.argv[2]))
 """
@@ -56,7 +60,7 @@ class Agents:
 
     def __init__(self, starter: subprocess.Popen, file: Path) -> None:
         self.starter, self.file = starter, file
-        file.write_text(JOB)
+        file.write_text(f"VARIABLES = {VARIABLES}\n{JOB}")
 
     def begin(self, *words: str) -> None:
         for name in ("out", "err"):

@@ -123,6 +123,15 @@ TOLD, UNTOLD = ("--config", "generalise/lattice"), ("--config", "generalise/late
         (["--config", "debug.yaml", "--seed=-1"], "seed is a whole number from 0"),
         (["--config", "debug.yaml", "--import"], "argument --import: expected one argument"),
         (["--config", "debug.yaml", "--data.batchsize=3"], "Did you mean data.batch_size?"),
+        (["--config", "debug.yaml", "--data.negatives.tunred=1"], "mean data.negatives.turned?"),
+        (
+            ["--config", "debug.yaml", "--data.pool=5"],
+            "data.pool is for models with hints",
+        ),
+        (["--config", "debug.yaml", "--model.auxiliary={carri: 1}"], "a sub-task must be one of"),
+        (["--config", "debug.yaml", "--weights", "nowhere.ckpt"], "no checkpoint nowhere.ckpt"),
+        (["--config", "quickstart", "--model.auxiliary={carry: 1}"], "hints already. Leave it out"),
+        ([*GPT, "--data.negatives.digit=0.5"], "data.negatives are for recursive transformers"),
         (["--config", "debug.yaml", "--import", "nowhere_at_all"], "there is no module"),
         (["--config", "debug.yaml", "--model.network=trm.models.GPT"], "a subclass of Iterative"),
         (

@@ -19,8 +19,10 @@ from canvas.symbols import BLANK, END, MASK
 from trm.cells.samples import CellInputSamples, SolutionSamples
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
+from trm.training.configs import AuxiliaryConfig, NegativesConfig
 from trm.training.curriculum import Curriculum, Stage
 from trm.training.data import Canvas, CanvasDataModule, EpochSampler
+from trm.training.priming import PrimedProblems, Priming
 from trm.training.samples import RowStepSamples, SequenceSamples, SolvedProblems
 
 TASK = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 2))
@@ -35,13 +37,32 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return all(torch.equal(one[name], other[name]) for name in ("inputs", "labels", "answer"))
 
 
-def test_samples_are_the_same_in_any_order_and_one_by_one():
-    data = RowStepSamples(TASK, Canvas(9, 9), "train", 7, 32, 8)
-    batch = data.__getitems__(range(8))
-    backwards = data.__getitems__(range(7, -1, -1))
+EVERY = NegativesConfig(turned=0.2, guessed=0.2, digit=0.15, other=0.15, own=0.15)
+TURNED = SampleTransform([A.D4(p=1.0), CanvasShift()])
+LONG = PrimedProblems(TASK, Priming({"digits_a": [5, 6]}, 10, 0.5), seed=3)
+OPTIONS = {
+    "negatives": {"negatives": EVERY, "transform": TURNED},
+    "auxiliary": {"auxiliary": AuxiliaryConfig({"carry": 1.0}), "transform": TURNED},
+    "primed": {"primed": LONG},
+    "blanks": {"blanks": Blanks(1, 2)},
+}
+ORDERED = [(RowStepSamples, name) for name in ("", *OPTIONS)]
+ORDERED += [(SequenceSamples, name) for name in ("", "primed", "blanks")]
+
+
+@pytest.mark.parametrize(("kind", "options"), ORDERED)
+def test_samples_are_the_same_in_any_order_and_one_by_one(kind, options):
+    data = kind(TASK, Canvas(12, 12), "train", 7, 96, 48, **OPTIONS.get(options, {}))
+    batch, backwards = (data.__getitems__(order) for order in (range(48), range(47, -1, -1)))
+    alone = [data.__getitems__([i]) for i in range(48)]
+    assert options != "negatives" or {"correct", "above"} < set(batch)
     for name, value in batch.items():
-        assert torch.equal(backwards[name].flip(0), value)
-        assert torch.equal(torch.cat([data.__getitems__([i])[name] for i in range(8)]), value)
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(backwards[name].flip(0), value)
+            assert torch.equal(torch.cat([one[name] for one in alone]), value)
+
+
+def test_solved_problems_are_the_same_one_by_one():
     solved = SolvedProblems(TASK, Canvas(margin=2), "validation", 7, 12, 4)
     _, together = solved.__getitems__(range(12))
     alone = [solved.__getitems__([i])[1].truth for i in range(12)]

@@ -235,17 +235,6 @@ def test_other_problems_differ_and_have_no_leading_zero():
 # Samples are a function of seed, split, epoch and index
 
 
-def test_samples_are_the_same_in_any_order_and_one_by_one():
-    data = samples(TASKS["running_sum"], ALL, auxiliary=AuxiliaryConfig({"carry": 1.0}))
-    batch, backwards = data.__getitems__(range(SIZE)), data.__getitems__(range(SIZE - 1, -1, -1))
-    alone = [data.__getitems__([i]) for i in range(SIZE)]
-    assert {"correct", "above", "auxiliary"} < set(batch)
-    for name, part in batch.items():
-        assert torch.equal(torch.cat([one[name] for one in alone]), part)
-        assert torch.equal(backwards[name].flip(0), part)
-    assert (batch["auxiliary"][~batch["answer"]] == UNDEFINED).all()
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 def test_workers_and_devices_draw_the_same_batches(workers):
     def module() -> CanvasDataModule:
@@ -459,21 +448,12 @@ def test_a_transform_that_always_turns_is_enough():
     CanvasDataModule(TASKS["lattice"], Canvas(), negatives=half, **flip)
 
 
-def test_only_row_steps_have_negatives(command, tmp_path):
+def test_only_row_steps_have_negatives():
     data = CanvasDataModule(TASKS["lattice"], Canvas(), negatives=NegativesConfig(digit=0.5))
     data.check_samples(IterativeModule.samples)
     for module in (GPTModule, CellModule, LatentModule):
         with pytest.raises(ValueError, match=r"data\.negatives are for recursive transformers"):
             data.check_samples(module.samples)
-    words = ("fit", "--config", "gpt/small_learned", "--data.negatives.digit", 0.5)
-    ran = command(*words, folder=tmp_path, code=2)
-    assert "data.negatives are for recursive transformers" in ran.err
-    assert not list(tmp_path.iterdir())
-
-
-def test_an_unknown_kind_is_named(command, debug, tmp_path):
-    ran = command("fit", *debug, "--data.negatives.tunred", 0.5, folder=tmp_path, code=2)
-    assert "Did you mean data.negatives.turned?" in ran.err
 
 
 def test_a_run_logs_the_confidence_on_negatives(command, debug, tmp_path):

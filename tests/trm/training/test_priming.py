@@ -43,20 +43,6 @@ def test_a_share_of_the_samples_comes_from_a_fixed_training_set():
         assert problems[~long].to_ints() == plain[~long].to_ints()
 
 
-@pytest.mark.parametrize("kind", [RowStepSamples, SequenceSamples])
-def test_primed_samples_do_not_depend_on_order_or_worker(kind):
-    fixed = Canvas(9, 12)
-    data = kind(TASK, fixed, "train", 3, 16, 8, primed=primed())
-    batch = data.__getitems__(range(16, 24))
-    alone = [
-        kind(TASK, fixed, "train", 3, 16, 8, primed=primed()).__getitems__([i])
-        for i in range(16, 24)
-    ]
-    for name, value in batch.items():
-        if isinstance(value, torch.Tensor):
-            assert torch.equal(torch.cat([one[name] for one in alone]), value)
-
-
 def test_a_run_without_priming_is_the_run_of_before():
     plain, none = data_of(), data_of(priming=None)
     assert "primed" not in plain.state_dict()

@@ -88,36 +88,6 @@ def test_replaced_values_are_used_and_no_hook_stays(kind, family):
 
 
 PREFIX = {"position": "rope_2d", "num_prefixes": 1, "prefix_length": 3}
-NEAREST = {"skip_blank": True, "neighbourhood": "local_nearest", "radius": 1}
-
-
-@pytest.mark.parametrize(
-    ("family", "how"),
-    [
-        *(("gpt", {"position": "relative_2d", "loops": loops}) for loops in (1, 2)),
-        *(("gpt", {"position": "deberta"}), ("trm", {"position": "deberta"})),
-        *(("trm", how) for how in ({}, {"skip_blank": True}, PREFIX, NEAREST)),
-    ],
-)
-def test_the_attention_is_the_one_that_made_the_answer(family, how):
-    """Values averaged by it and projected are what the attention layer gave."""
-    is_gpt, shown = family == "gpt", canvases()
-    recorder: Recorder = (
-        SequenceRecorder(gpt(**how), shown) if is_gpt else StepRecorder(model(**how), shown, 2)
-    )
-    attention = recorder.attention(None if is_gpt else 2)
-    for update, outputs in recorder.layers(None if is_gpt else 2).items():
-        for number, (weights, output) in enumerate(zip(attention[update], outputs, strict=True)):
-            sites = [
-                output._replace(of=(f"blocks.{number}.{kind}",)) for kind in ("values", "attended")
-            ]
-            (v,), (made,) = recorder.run(sites).values.values()
-            averaged = recorder.model.layers[number].get_submodule(
-                "attention" if is_gpt else "mixing"
-            )
-            mixed = averaged.out((weights @ v).transpose(1, 2).flatten(2))
-            torch.testing.assert_close(mixed, made, rtol=1e-4, atol=1e-5)
-            assert not (is_gpt and weights.triu(1).any())
 
 
 @pytest.mark.parametrize("how", [{"skip_blank": True}, PREFIX])
