@@ -10,15 +10,8 @@ def smallest(program):
 
 def test_saved_models_are_checked_on_all_reachable_inputs(smallest, tmp_path, monkeypatch, capsys):
     file = tmp_path / "smallest.png"
-    words = [
-        "smallest.py",
-        "--checkpoint",
-        "lattice-base2-seed0",
-        "smallest-adder-seed0",
-        "--output",
-        file,
-    ]
-    monkeypatch.setattr("sys.argv", [str(word) for word in words])
+    words = "smallest.py --checkpoint lattice-base2-seed0 smallest-adder-seed0 --output"
+    monkeypatch.setattr("sys.argv", [*words.split(), str(file)])
     smallest.main()
     lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
     assert [line[:3] for line in lines] == [

@@ -62,12 +62,8 @@ def short_run(tmp_path_factory, command):
     """Run of one training step, in which the network got the symbols of its task."""
     folder = tmp_path_factory.mktemp("lecture")
     settings = ("trainer.max_epochs=1", "data.batches_per_epoch=1", "data.validation_problems=2")
-    settings += (
-        "data.batch_size=4",
-        "trainer.log_every_n_steps=1",
-        "model.schedule.warmup_steps=0",
-        "trainer.accelerator=cpu",
-    )
+    settings += ("data.batch_size=4", "trainer.log_every_n_steps=1", "trainer.accelerator=cpu")
+    settings += ("model.schedule.warmup_steps=0",)
     settings += ("trainer.check_val_every_n_epoch=1", f"trainer.logger.init_args.save_dir={folder}")
     options = [f"--{one}" for one in settings]
     command("fit", "--config", ROOT / "examples/lecture/gpt.yaml", *options, folder=ROOT)
@@ -91,26 +87,11 @@ def test_a_model_of_texts_is_solved_with_and_measured(short_run, command, tmp_pa
     command("evaluate", *ours, *grid, folder=ROOT)
     data = json.loads((tmp_path / "grid/grid.json").read_text())
     cells = data["models"][0]["cells"]
-    assert [(cell["row"], cell["column"], cell["problems"]) for cell in cells] == [
-        (3, 1, 2),
-        (5, 1, 2),
-    ]
-    assert (
-        "texts: leave texts out"
-        in command(
-            "evaluate",
-            *ours,
-            *grid[:2],
-            "--texts",
-            2,
-            "--output",
-            tmp_path / "two",
-            folder=ROOT,
-            code=2,
-        ).err
-    )
+    measured = [(cell["row"], cell["column"], cell["problems"]) for cell in cells]
+    assert measured == [(3, 1, 2), (5, 1, 2)]
+    words = ("evaluate", *ours, *grid[:2], "--texts", 2, "--output", tmp_path / "two")
+    assert "texts: leave texts out" in command(*words, folder=ROOT, code=2).err
     compared = ("--length", 4, "--output", tmp_path / "heads", "--problems", 4)
     told = command("analyse", "rasp", *ours, *compared, folder=ROOT).out
-    assert "in the program of reverse, which writes 4 of these rows correctly" in " ".join(
-        told.split()
-    )
+    told = " ".join(told.split())
+    assert "in the program of reverse, which writes 4 of these rows correctly" in told

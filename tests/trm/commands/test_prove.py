@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,10 +20,12 @@ from canvas.layouts import table
 from canvas.multiplication import Lattice, Multiplication
 from canvas.problems import Problems
 from trm import solve
-from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, SHIPPED
+from trm.cells.proof.notes import COMPUTES
+from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.content import load_checkpoint, pack, unpack
 from trm.checkpoints.loading import load_solver
 from trm.checkpoints.names import about
+from trm.extras.model_card import model_card
 
 MODELS = Path(__file__).parents[3] / "docs" / "models"
 FILES = {"proof.json", "table.npz", "program.py", "check.py", "margins.png"}
@@ -35,6 +38,14 @@ def proof(ternary, command, tmp_path_factory):
     file = saved(folder, ternary.task, ternary.model)
     ran = command("prove", "--checkpoint", file, "--output", "proof", folder=folder)
     return folder / "proof", ran.out
+
+
+def change_table(folder: Path, output: str, change: Callable[[np.ndarray], np.ndarray]) -> None:
+    """Change the values of an output in the table of a proof."""
+    with np.load(folder / "table.npz") as arrays:
+        table = dict(arrays)
+    table[f"{output}.values"] = change(table[f"{output}.values"])
+    np.savez(folder / "table.npz", **table)
 
 
 def test_a_proof_lists_its_assumptions(proof, ternary):
@@ -74,15 +85,10 @@ def test_a_proof_is_checked_again(proof, command, tmp_path):
     shutil.copyfile(folder / "table.npz", tmp_path / "alone.npz")
     ran = command("prove", "--check", tmp_path / "alone.npz")
     assert ran.out.startswith(alone.stdout)
-    assert (
-        "not checked: table against the set, set against drawn canvases, answers against" in ran.out
-    )
-    with np.load(folder / "table.npz") as arrays:
-        changed = dict(arrays)
-    changed["carry.values"][5] += 1
-    np.savez(tmp_path / "table.npz", **changed)
-    ran = command("prove", "--check", tmp_path, code=1)
-    assert "not proved: in row b" in ran.out
+    assert "not checked: table against the set, set against drawn canvases, answers" in ran.out
+    shutil.copyfile(folder / "table.npz", tmp_path / "table.npz")
+    change_table(tmp_path, "carry", lambda values: values + (np.arange(len(values)) == 5))
+    assert "not proved: in row b" in command("prove", "--check", tmp_path, code=1).out
 
 
 def test_a_verdict_beside_a_file_counts_for_its_weights_alone(ternary, proof, command, tmp_path):
@@ -96,6 +102,11 @@ def test_a_verdict_beside_a_file_counts_for_its_weights_alone(ternary, proof, co
         return solver.solve(solver.task.problems([(12, 11)]))[0].confidence
 
     assert confidence(file) == 1
+    predictor = load_solver(file, device="cpu").predictor  # proved in float64, and so computed
+    assert predictor.proved
+    assert predictor.model.H_init.dtype == torch.float64
+    predictor.model.float()
+    assert not predictor.proved
     exported = tmp_path / "exported.safetensors"
     command("inspect", "--checkpoint", file, "--export", exported)
     assert unpack(exported)["card"]["proof"]["verdict"] == "proved"
@@ -213,20 +224,6 @@ def test_a_proved_model_is_not_proved_in_another_arithmetic():
     assert not solver.predictor.proved
 
 
-@pytest.mark.parametrize(
-    "file", [*sorted(MODELS.glob("*.safetensors")), SHIPPED], ids=Path.name.fget
-)
-def test_files_that_carry_a_proof_are_proved(file):
-    """And who changes what the digest covers has to convert them."""
-    proof = (unpack(file)["card"] or {}).get("proof") or {}
-    if proof:
-        solver = load_solver(file)
-        computed = file.stem == "latent-accumulate-base2-seed0"  # by a rule with unchecked claims
-        assert proof["verdict"] == ("computes its rule" if computed else "proved")
-        assert solver.predictor.proved == (not computed)
-        assert "outdated" not in solver.predictor.doubt
-
-
 @pytest.mark.usefixtures("undrawn")
 def test_files_are_written_before_anything_is_printed(ternary, command, tmp_path):
     """A reader may close the pipe at once, as in `trm prove | head`."""
@@ -243,7 +240,9 @@ def test_files_are_written_before_anything_is_printed(ternary, command, tmp_path
     assert json.loads((tmp_path / "model.proof.json").read_text())["verdict"] == "proved"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_refuted_model_is_no_surer_than_its_refutation_allows(ternary, command, tmp_path):
+    """It is refuted by its smallest problem, and incorrect inputs lower all confidence."""
     model = copy.deepcopy(ternary.model)
     with torch.no_grad():
         model.lm_head.bias[3] -= 1000  # writes 0 where a digit 2 belongs
@@ -257,8 +256,16 @@ def test_a_refuted_model_is_no_surer_than_its_refutation_allows(ternary, command
         return [one.confidence for one in found]
 
     assert confidence() == pytest.approx([1, 1])
-    ran = command("prove", "--checkpoint", file, code=1)
+    words = ("prove", "--checkpoint", file, "--output", "refuted")
+    ran = command(*words, folder=tmp_path, code=1)
+    assert "refuted: 1 x 2 goes wrong, and no smaller problem does" in ran.out
     assert f"no smaller problem does: trm solve --checkpoint {file} 1x2" in ran.out
+    assert "[" in ran.out  # the wrong cell
+    assert {one.name for one in (tmp_path / "refuted").iterdir()} == {"proof.json", "margins.png"}
+    record = json.loads((tmp_path / "refuted/proof.json").read_text())
+    assert record["counterexample"]["problem"] == "1 x 2"
+    assert record["counterexample"]["right"] == ["_1_*", "_2_2"]
+    assert record["counterexample"]["worked"] != record["counterexample"]["right"]
     record = json.loads((tmp_path / "model.proof.json").read_text())
     wrong, right = confidence()
     share = record["incorrect_op_inputs"] / record["op_inputs"]
@@ -283,7 +290,7 @@ def test_a_refuted_model_is_no_surer_than_its_refutation_allows(ternary, command
 def test_confidence_is_0_on_the_problem_that_refutes_a_model(checkpoint, command, tmp_path):
     file = tmp_path / "model.ckpt"
     shutil.copyfile(checkpoint, file)
-    command("prove", "--checkpoint", file, "--search", 50, code=1)
+    assert "refuted: " in command("prove", "--checkpoint", file, "--search", 50, code=1).out
     problem = json.loads((tmp_path / "model.proof.json").read_text())["counterexample"]["problem"]
     assert solve(problem, load_solver(file)).confidence == 0
     operands = load_solver(file).task.parse(problem)
@@ -295,23 +302,35 @@ def test_confidence_is_0_on_the_problem_that_refutes_a_model(checkpoint, command
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_an_own_layout_is_tested_on_canvases_without_laws(learn, command, tmp_path):
+def test_a_model_that_computes_its_rule_is_never_called_proved(learn, command, tmp_path):
+    """The rule of an own layout without laws is tested on canvases alone."""
     trained = learn(AddTwice(base=3))
-    file = saved(tmp_path, trained.task, trained.model)
-    words = ("--import", "twice", "--checkpoint", file)
-    ran = command("prove", *words, "--output", "proof", folder=tmp_path, code=1)
+    file, folder = saved(tmp_path, trained.task, trained.model), tmp_path / "proof"
+    own = ("prove", "--import", "twice")
+    words = (*own, "--checkpoint", file, "--as-computed", "--output", folder)
+    ran = command(*words, folder=tmp_path, code=1)
+    assert "computes its rule, in float32 as it is computed here, on every canvas" in ran.out
     assert "The rule is tested, on 599 drawn canvases" in ran.out
-    assert "any length" not in ran.out
-    folder = tmp_path / "proof"
+    for claim in ("proved", "any length"):
+        assert claim not in ran.out
     assert {one.name for one in folder.iterdir()} == FILES - {"check.py"}
-    said = command("prove", "--import", "twice", "--check", folder).out
+    record = json.loads((folder / "proof.json").read_text())
+    noted = json.loads(file.with_suffix(".proof.json").read_text())
+    assert (record["verdict"], record["laws"]) == (noted["verdict"], False) == (COMPUTES, False)
+    assert "checked_laws" not in record
+    assert (record["tested"]["canvases"], record["tested"]["words"]) == (599, [])
+    solution = solve("12+21", load_solver(file, device="cpu"))
+    assert solution.correct
+    assert solution.confidence < 1
+    assert "computes its rule, but the rule was only tested" in solution.uncalibrated_reason
+    card = model_card(file)
+    assert "Nothing of its answers. It computes its rule in all" in card
+    assert "Correct at every length" not in card
+    said = command(*own, "--check", folder).out
     assert "reachable inputs it returns the rule's outputs" in said
-    assert "checked: all three parts; it computes its rule, and the rule was only tested" in said
-    with np.load(folder / "table.npz") as arrays:
-        table = dict(arrays)
-    table["symbol.values"][table["symbol.values"] == 3] = 2  # writes 1 where a 2 belongs
-    np.savez(folder / "table.npz", **table)
-    said = command("prove", "--import", "twice", "--check", folder, code=1).out
+    assert "it computes its rule, and the rule was only tested: other canvases are not" in said
+    change_table(folder, "symbol", lambda values: np.where(values == 3, 2, values))  # 1 for 2
+    said = command(*own, "--check", folder, code=1).out
     assert "not proved: in " in said
     assert "the table returns another symbol than the rule: first 2, where it is 3" in said
 
@@ -355,54 +374,22 @@ def test_latent_codes_are_checked_again_without_laws(command, tmp_path):
     said = command("prove", "--check", tmp_path / "proof").out
     assert "table against the set: in all 48 reachable inputs it returns the rule's outputs" in said
     assert "checked: all three parts; the laws of the layout prove it for all canvases" in said
-    with np.load(tmp_path / "proof/table.npz") as arrays:
-        table = dict(arrays)
-    table["carry.values"][:] = table["carry.values"].max()  # another code than is handed on
-    np.savez(tmp_path / "proof/table.npz", **table)
+    change_table(tmp_path / "proof", "carry", lambda values: 0 * values + values.max())
     assert "not proved: " in command("prove", "--check", tmp_path / "proof", code=1).out
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_an_incorrect_model_is_refuted_by_its_smallest_problem(
-    ternary, command, tmp_path, checkpoint
-):
-    model = copy.deepcopy(ternary.model)
-    with torch.no_grad():
-        model.lm_head.bias[3] -= 1000  # writes 0 where a digit 2 belongs
-    spoilt = saved(tmp_path, ternary.task, model)
-    words = ("prove", "--checkpoint", spoilt, "--output", "refuted")
-    ran = command(*words, folder=tmp_path, code=1)
-    assert "refuted: 1 x 2 goes wrong, and no smaller problem does" in ran.out
-    assert "[" in ran.out  # the wrong cell
-    record = json.loads((tmp_path / "refuted/proof.json").read_text())
-    assert record["counterexample"]["problem"] == "1 x 2"
-    assert record["counterexample"]["right"] == ["_1_*", "_2_2"]
-    assert record["counterexample"]["worked"] != record["counterexample"]["right"]
-    assert {file.name for file in (tmp_path / "refuted").iterdir()} == {"proof.json", "margins.png"}
-    ran = command("prove", "--checkpoint", checkpoint, "--search", 50, code=1)
-    assert "refuted: " in ran.out
-
-
-def test_a_proved_sum_is_written_for_other_solvers(command, ternary, proof, tmp_path):
+def test_a_proved_sum_is_written_for_other_solvers(command, tmp_path):
     words = ("prove", "--checkpoint", MODELS / "column-seed0.safetensors", "--as-computed")
     ran = command(*words, "--smt", "sum.smt2", folder=tmp_path)
     assert "smt    sum.smt2, for `z3 FILE`, or `python -m trm.cells.proof.smt FILE`" in ran.out
     text = (tmp_path / "sum.smt2").read_text()
     assert text.startswith("; The table of column in base 10, its laws, and the theorem.\n")
     assert '(echo "column_sum: expected unsat")' in text
-    written = MODELS / "written-seed1.safetensors"  # refused before it is proved
-    ran = command("prove", "--checkpoint", written, "--smt", tmp_path / "none.smt2", code=2)
-    assert "no SMT-LIB is written for the layout standard, only for column, column_" in ran.err
     binary = MODELS / "lattice-base2-seed0.safetensors"
     command("prove", "--checkpoint", binary, "--as-computed", "--smt", tmp_path / "product.smt2")
     text = (tmp_path / "product.smt2").read_text()
     assert text.startswith("; The table of lattice in base 2, its laws, and the theorem.\n")
     assert '(echo "lattice_product: expected unsat")' in text
-    ran = command("prove", "--check", proof[0], "--smt", tmp_path / "none.smt2", code=2)
-    assert "leave out --smt" in ran.err
-    words = ("prove", "--checkpoint", MODELS / "column-seed0.safetensors")
-    ran = command(*words, "--smt", tmp_path / "none" / "sum.smt2", code=2)
-    assert "there is no folder" in ran.err
 
 
 def test_a_proved_integer_model_of_sums_is_written_for_coq(command, tmp_path):
@@ -424,21 +411,16 @@ def test_a_proved_integer_model_of_sums_is_written_for_coq(command, tmp_path):
 
 def test_decisions_are_written_beside_the_weights_and_looked_up(ternary, command, tmp_path):
     file = saved(tmp_path, ternary.task, ternary.model)
-    ran = command("prove", "--checkpoint", file, "--as-computed", "--decisions", folder=tmp_path)
+    prove = ("prove", "--checkpoint", file, "--as-computed")
+    assert "decisions  " not in command(*prove, folder=tmp_path).out
+    assert not list(tmp_path.glob("*.npz"))
+    ran = command(*prove, "--decisions", folder=tmp_path)
     table = tmp_path / "model.decisions.npz"
     assert ran.out.splitlines()[-1] == f"decisions  {table}"
-    predictor = load_solver(file, device="cpu").predictor
-    assert predictor.looks_up
-    assert predictor._closed is not None
-    solution = solve("212x120", load_solver(file, device="cpu"))
+    solver = load_solver(file, device="cpu")
+    assert solver.predictor.looks_up
+    solution = solve("212x120", solver)
     assert (solution.correct, solution.confidence) == (True, 1)
-
-
-def test_without_decisions_none_are_written(ternary, command, tmp_path):
-    file = saved(tmp_path, ternary.task, ternary.model)
-    ran = command("prove", "--checkpoint", file, "--as-computed", folder=tmp_path)
-    assert "decisions  " not in ran.out
-    assert not list(tmp_path.glob("*.npz"))
 
 
 @pytest.fixture(scope="module")
@@ -464,10 +446,8 @@ def test_integers_are_proved_without_a_bound_on_rounding(integer_file, binary, c
     assert "safe in float32" not in ran.out
     record = json.loads((folder / "proof.json").read_text())
     assert (record["arithmetic"], record["dtype"]) == ("integers", "integers")
-    assert (record["op_inputs"], record["incorrect_op_inputs"]) == (
-        len(binary.comparison.numbers),
-        0,
-    )
+    inputs = len(binary.comparison.numbers)
+    assert (record["op_inputs"], record["incorrect_op_inputs"]) == (inputs, 0)
     assert (record["margin_left_by_rounding"], record["proved_in_float32"]) == (None, 0)
     assert record["smallest_margin"] * 1024 == int(record["smallest_margin"] * 1024) > 0
     assert {one.name for one in folder.iterdir()} == FILES
@@ -482,30 +462,6 @@ def test_integers_are_proved_without_a_bound_on_rounding(integer_file, binary, c
     facts = about(again)
     assert (facts.family, facts.results) == ("cell model in int8", "proved")
     assert facts.parameters == solver.predictor.model.num_parameters
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("prove", "--as-computed"), "never rounded: leave out --as-computed"),
-        (("inspect", "--export", "x.onnx"), "ONNX is not written of models in integers"),
-        (("inspect", "--export", "x.safetensors", "--dtype", "int4"), "in integers already"),
-        (("inspect", "--export", "x.safetensors", "--untrained"), "in integers already"),
-    ],
-)
-def test_options_that_integer_models_lack_are_refused(integer_file, command, tmp_path, words, told):
-    first, *rest = words
-    ran = command(first, "--checkpoint", integer_file, *rest, folder=tmp_path, code=2)
-    assert told in " ".join(ran.err.split())
-    assert not list(tmp_path.iterdir())
-
-
-def test_only_cell_models_have_integers(command, checkpoint, tmp_path):
-    words = ("inspect", "--export", tmp_path / "x.safetensors", "--dtype", "int8")
-    ran = command(*words, "--checkpoint", checkpoint, code=2)
-    assert "passes more than decided messages" in " ".join(ran.err.split())
-    ran = command(*words, "--untrained", code=2)
-    assert "leave out --untrained" in " ".join(ran.err.split())
 
 
 def test_a_model_in_integers_that_errs_is_refuted(integer_file, command, tmp_path):

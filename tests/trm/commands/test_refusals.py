@@ -40,7 +40,7 @@ def folder(make_grid, tmp_path_factory):
 
 LONG = f"{'9' * 900}x{'8' * 900}"
 SCORE = "benchmark score p.jsonl --suite multiply-v1 --up-to 2 --output D"
-CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
+CALLS = [  # CKPT multiplies, ADDER adds, STEPPING attends, INT4 is in integers
     ("multiply", "For help: `trm --help`"),
     ("slove 1x2", ". Did you mean solve?"),
     ("solve 1x2 --chekpoint=c", ". Did you mean --checkpoint?"),
@@ -105,6 +105,10 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("prove --check nowhere", "trm prove: --check nowhere: there is no such folder"),
     ("prove --check . --search 9", "and no other options: leave out --search"),
     ("prove --checkpoint CKPT", "passes more than decided messages"),
+    ("prove --checkpoint INT4 --as-computed", "never rounded: leave out --as-comp"),
+    ("prove --checkpoint WRITTEN --smt a.smt2", "SMT-LIB is written for the layout standard"),
+    ("prove --check . --smt a.smt2", "leave out --smt"),
+    ("prove --smt none/a.smt2", "there is no folder"),
     ("evaluate --checkpoint CKPT --output D --digits 2", "--digits-a and --digits-b"),
     ("evaluate --checkpoint ADDER --output D --digits 2 --digits-a 2", "--digits and --addends;"),
     ("evaluate --output D --accelerator mps", "there is no device 'mps' to compute on: take cpu"),
@@ -129,6 +133,11 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("inspect 12x3 --export m.safetensors", "leave out the problem"),
     ("inspect --export m.safetensors --untrained --figures grid", "leave out --figures"),
     ("inspect --export m.bin", "has to end in .safetensors"),
+    ("inspect --export m.onnx --checkpoint INT4", "ONNX is not written of models in int"),
+    ("inspect --export m.safetensors --checkpoint INT4 --dtype int4", "integers already"),
+    ("inspect --export m.safetensors --checkpoint INT4 --untrained", "integers already"),
+    ("inspect --export m.safetensors --checkpoint CKPT --dtype int8", "more than decided messages"),
+    ("inspect --export m.safetensors --dtype int8 --untrained", "leave out --untrained"),
     ("inspect --export m.safetensors --figures nowhere", "there is no nowhere"),
     ("inspect --checkpoint CKPT --export m.html", "models whose cells pass decided messages"),
     ("analyse probe --output D --checkpoint STEPPING --addends 2", "--addends"),
@@ -156,8 +165,9 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
 def test_a_wrong_call_is_refused_in_one_sentence(
     command, folder, checkpoint, adder, repository, words, said
 ):
-    stepping = repository / "docs/models/decimal-seed0.safetensors"
-    files = {"CKPT": checkpoint, "ADDER": adder, "STEPPING": stepping, "SHIPPED": SHIPPED}
+    files = {"CKPT": checkpoint, "ADDER": adder, "SHIPPED": SHIPPED}
+    saved = {"STEPPING": "decimal-seed0", "INT4": "tiny-int4-seed0", "WRITTEN": "written-seed1"}
+    files |= {k: repository / f"docs/models/{v}.safetensors" for k, v in saved.items()}
     before = sorted(folder.rglob("*"))
     ran = command(*(files.get(word, word) for word in words.split()), folder=folder, code=2)
     assert ran.out == ""
