@@ -10,7 +10,7 @@ import torch
 from drawings import drawn
 
 from augment import symmetry
-from augment.transforms import SampleTransform
+from augment.transforms import CanvasShift, SampleTransform
 from canvas import arithmetic, picture, symbols
 from canvas.addition import Addition
 from canvas.arithmetic import Numbers
@@ -34,12 +34,21 @@ from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver, solve_watched
 from trm.solving.voting_settings import Voting
-from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
+from trm.training.configs import (
+    CycleStage,
+    DepthConfig,
+    NegativesConfig,
+    OptimizerConfig,
+    ScheduleConfig,
+)
 from trm.training.curriculum import Curriculum, Stage
 from trm.training.data import CanvasDataModule
 from trm.training.iterative_module import IterativeModule
+from trm.training.priming import Priming
 
 OBLONG = np.full((1, 6, 4), symbols.BLANK, dtype=np.uint8)
+D4 = {"transforms": [A.D4(p=1.0)], "canvas": Canvas(square=True)}
+LONG = {"digits_a": [6, 7], "digits_b": [2, 2]}
 SLANTED = A.Rotate(limit=(30, 40), p=1.0)
 UP_TO = {"hidden_size": 16, "num_heads": 2}
 PLACED = {"num_prefixes": 1, "prefix_length": 1, "prefix_size": 17}
@@ -62,6 +71,18 @@ def carrying(solve_steps: int = 16, **tokens: bool) -> IterativeModule:
     network = TinyRecursiveModel(RecursiveConfig(**UP_TO, **tokens))
     how = {"optimizer": OptimizerConfig(), "schedule": ScheduleConfig()}
     return IterativeModule(network, depth=DepthConfig("carry"), solve_steps=solve_steps, **how)
+
+
+def data(canvas: Canvas | None = None, **more) -> CanvasDataModule:
+    return CanvasDataModule(TASK, canvas or Canvas(), **more)
+
+
+def negatives(how: dict, **shares: float) -> CanvasDataModule:
+    return data(**how, negatives=NegativesConfig(**shares))
+
+
+def cycles(*stages: dict) -> DepthConfig:
+    return DepthConfig(stages=[CycleStage(**stage) for stage in stages])
 
 
 def staged(*stages: tuple[int, dict], task: Multiplication = TASK) -> Curriculum:
@@ -208,12 +229,29 @@ CASES = {
         (lambda: OptimizerConfig(matrix_lr=math.nan), "matrix_lr is 0 or more, not nan"),
         (lambda: OptimizerConfig(betas=(0.9, 1.0)), "optimizer.betas are from 0 to below 1"),
         (lambda: ScheduleConfig(min_ratio=2.0), "schedule.min_ratio is from 0 to 1, not 2.0"),
-        (lambda: CanvasDataModule(TASK, Canvas(), validation_problems=0), "validation_problems is"),
-        *(
-            (lambda n=n: CanvasDataModule(TASK, Canvas(), workers=n), f"data.workers is .* not {n}")
-            for n in (-1, 1000)
+        (lambda: data(validation_problems=0), "validation_problems is"),
+        (lambda: data(workers=-1), "data.workers is .* not -1"),
+        (lambda: data(workers=1000), "data.workers is .* not 1000"),
+        (lambda: data(blanks=Blanks(-1)), "blanks.rows is 0 or more"),
+        (lambda: data(Canvas(6, 6), priming=Priming(LONG)), "need a canvas of at least"),
+        (lambda: data(priming=Priming({"digits": [6, 8]})), "must be one of .*digits_a"),
+        (lambda: data(priming=Priming({})), "has the sizes of data.task: give the lengths"),
+        (lambda: data(priming=Priming(LONG, share=2.0)), "data.priming.share is from 0 to 1"),
+        (
+            lambda: data(priming=Priming({"digits_a": [1, 1]}, 10**5)),
+            "priming.problems to fewer",
         ),
-        (lambda: CanvasDataModule(TASK, Canvas(), blanks=Blanks(-1)), "blanks.rows is 0 or more"),
+        (lambda: negatives(D4, turned=0.7, own=0.4), "the shares are at most 1 in all, not 1.1"),
+        (lambda: negatives({}, digit=-0.1), r"data\.negatives\.digit is from 0 to 1"),
+        (lambda: negatives({}, turned=0.5), r"add albumentations\.D4 to data\.transforms"),
+        (lambda: negatives({"transforms": [CanvasShift()]}, guessed=0.5), "nothing turns them"),
+        (lambda: negatives(D4, digit=0.5), "no share of these: set data.negatives.turned"),
+        (lambda: cycles({"until": 3}, {"until": 3}), "listed in order"),
+        (lambda: cycles({"until": 0}), "a number of epochs, or a share of the run between 0 and 1"),
+        (lambda: cycles({"until": 1.5}), "or a share of the run between 0 and 1"),
+        (lambda: cycles({"until": 0.5}, {"until": 2}), "in epochs for all stages, or for all a sh"),
+        (lambda: cycles({"until": 1, "L_cycles": 0}), "L_cycles is from 1 to 10,000"),
+        (lambda: cycles({"until": 1, "no_grad_steps": (2, 1)}), "no_grad_steps is"),
         (lambda: staged((3, {}), (3, {})), "with a later `until` than the one before, not 3, 3"),
         (lambda: staged((3, {"digit_a": [1, 2]})), "until 3: .*Did you mean digits_a"),
         (lambda: staged((3, {"digits_a": [1, 5]})), r"\[1, 5\] is not within the task's own, \[1"),

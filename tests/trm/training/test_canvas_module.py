@@ -181,22 +181,6 @@ def test_a_stage_may_end_at_a_share_of_the_run():
         depth.at(0, -1)
 
 
-@pytest.mark.parametrize(
-    ("stages", "told"),
-    [
-        ([{"until": 3}, {"until": 3}], "listed in order"),
-        ([{"until": 0}], "until is a number of epochs, or a share of the run between 0 and 1"),
-        ([{"until": 1.5}], "until is a number of epochs, or a share of the run between 0 and 1"),
-        ([{"until": 0.5}, {"until": 2}], "in epochs for all stages, or for all a share"),
-        ([{"until": 1, "L_cycles": 0}], "L_cycles is from 1 to 10,000"),
-        ([{"until": 1, "no_grad_steps": (2, 1)}], "no_grad_steps is"),
-    ],
-)
-def test_stages_that_make_no_sense_are_refused(stages, told):
-    with pytest.raises(ValueError, match=told):
-        DepthConfig(stages=[CycleStage(**stage) for stage in stages])
-
-
 def test_stages_of_cycles_that_a_network_lacks_are_refused():
     network = tiny_module().model
     network.config = SimpleNamespace(L_cycles=1)

@@ -422,27 +422,6 @@ def test_a_resumed_run_goes_on_exactly(command, debug, tmp_path):
     assert_same(whole, resumed, "carry")
 
 
-# Settings that cannot be
-
-D4 = {"transforms": [A.D4(p=1.0)], "canvas": Canvas(square=True)}
-
-
-@pytest.mark.parametrize(
-    ("negatives", "more", "message"),
-    [
-        ({"turned": 0.7, "own": 0.4}, D4, "the shares are at most 1 in all, not 1.1"),
-        ({"digit": -0.1}, {}, r"data\.negatives\.digit is from 0 to 1"),
-        ({"turned": 0.5}, {}, r"add albumentations\.D4 to data\.transforms"),
-        ({"guessed": 0.5}, {"transforms": [CanvasShift()]}, "nothing turns them"),
-        ({"digit": 0.5}, D4, "there is no share of these: set data.negatives.turned"),
-    ],
-)
-def test_negatives_that_cannot_be_are_refused(negatives, more, message):
-    settings = {"canvas": Canvas(), **more}
-    with pytest.raises(ValueError, match=message):
-        CanvasDataModule(TASKS["lattice"], negatives=NegativesConfig(**negatives), **settings)
-
-
 def test_a_transform_that_always_turns_is_enough():
     flip, half = {"transforms": [A.HorizontalFlip(p=1.0)]}, NegativesConfig(turned=0.5)
     CanvasDataModule(TASKS["lattice"], Canvas(), negatives=half, **flip)

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import torch
 
 from canvas.addition import Addition
@@ -74,22 +73,3 @@ def test_more_addends_than_the_task_has_can_be_primed():
     assert drawing.truth.shape[1] >= 5
     pair = Problems.from_ints([(1, 2), (3, 4)]), Problems.from_ints([(5, 6, 7), (8, 9, 10)])
     assert Problems.where(np.array([True, False]), *pair).to_ints() == [(1, 2), (8, 9, 10)]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"task": {"digits": [6, 8]}}, "data.priming: a setting must be one of .*digits_a"),
-        ({"task": {}}, "has the sizes of data.task: give the lengths"),
-        ({"task": LONG, "share": 2.0}, "data.priming.share is from 0 to 1"),
-        ({"task": {"digits_a": [1, 1]}, "problems": 5000}, "set data.priming.problems to fewer"),
-    ],
-)
-def test_a_set_that_cannot_be_drawn_is_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        data_of(priming=Priming(**settings))
-
-
-def test_primed_problems_have_to_fit_a_fixed_canvas():
-    with pytest.raises(ValueError, match="need a canvas of at least"):
-        CanvasDataModule(TASK, Canvas(6, 6), priming=Priming(LONG))
