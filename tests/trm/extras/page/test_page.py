@@ -74,7 +74,8 @@ def test_solutions_in_javascript_equal_those_of_the_package(repository, file):
     random, lengths = np.random.default_rng(0), ((1, 1), (3, 4))
     drawn = [tuple(random.integers(10**n) for n in pair) for pair in lengths]
     more = [(87, 604, 9), (99,) * 11] if "column-seed" in file.stem else []
-    problems = solver.task.problems([*drawn, *HARD, *more])
+    hard = HARD if file in (FILES[0], FILES[3]) else HARD[:3]
+    problems = solver.task.problems([*drawn, *hard, *more])
     solved = zip(worked(text, problems), solver.solve(problems), strict=True)
     for i, (found, solution) in enumerate(solved):
         canvas = below(np.array(found["symbols"]), solution.canvas)
