@@ -152,10 +152,9 @@ def test_every_executor_of_a_saved_model_gives_one_canvas(name: str) -> None:
     net, lengths = solver.predictor.model, (3, 2, *solver.task.longest[2:])
     drawn = sample(solver.task, 0, "train", 0, np.arange(1), lengths)
     tokens = torch.from_numpy(solver.draw(drawn).masked)
-    worked = run_wavefront(net, tokens)
-    assert np.array_equal(solver.predictor(tokens.numpy()).canvases, worked.tokens.numpy())
     cache = CellCache(net)
-    table = GrowingTable(cache)
+    worked, table = run_wavefront(net, tokens, cache), GrowingTable(cache)
+    assert np.array_equal(solver.predictor(tokens.numpy()).canvases, worked.tokens.numpy())
     for _ in range(2):  # with inputs that are new, then with known ones
         assert np.array_equal(table.fill(tokens.numpy()), worked.tokens.numpy())
     loops = [Loop(net, tokens, cache) for _ in range(4)]
