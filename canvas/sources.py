@@ -18,13 +18,13 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "08c02c01d401d7d46cbf9e680dde98d71ca51c82c4cfa53eceaa8e3ecb88a15f"
+SOURCES = "69bb9a7a3cd612ca2fb4b44abefb91a646bf4627a428e466d4e1426cebffef41"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.
 _FILES = (
     *("addition.py", "arithmetic.py", "layouts.py", "multiplication.py", "symbols.py", "task.py"),
-    *("subtraction.py", "texts.py"),
+    *("division.py", "subtraction.py", "texts.py"),
     *("cells/local_rule.py", "cells/spec.py", "cells/rules/*.py"),
 )
 _FOREIGN = {"numpy", "torch", *sys.stdlib_module_names}  # top-level packages that are not hashed

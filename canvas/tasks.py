@@ -5,6 +5,7 @@ from typing import Any
 
 from canvas.addition import Addition
 from canvas.choices import class_name, resolve
+from canvas.division import Division
 from canvas.multiplication import Multiplication
 from canvas.subtraction import Subtraction
 from canvas.task import ADDED, Task
@@ -13,6 +14,7 @@ TASKS: dict[str, type[Task]] = {
     "multiplication": Multiplication,
     "addition": Addition,
     "subtraction": Subtraction,
+    "division": Division,
 }
 
 

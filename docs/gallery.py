@@ -28,6 +28,7 @@ from trm.models.positions import Position
 DOCS = Path(__file__).parent
 PAGE = DOCS / "gallery.md"
 PROBLEMS = {"multiplication": "321x654", "addition": "604+87", "subtraction": "604-87"}
+PROBLEMS |= {"division": "1101/10"}
 CARRIES = ("carry", "sum_carry", "borrow")  # signals that are drawn beside a canvas
 
 GPT, RECURSIVE = "a GPT that adds", "a recursive transformer that adds, with attention to all cells"

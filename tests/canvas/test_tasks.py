@@ -7,6 +7,7 @@ import pytest
 
 from canvas.addition import Addition
 from canvas.choices import one_of
+from canvas.division import Division
 from canvas.layouts import table
 from canvas.multiplication import Multiplication, Standard
 from canvas.sampling import sample
@@ -65,6 +66,7 @@ def test_a_task_has_ranges_and_the_extent_of_its_longest_problem():
         (Addition(base=3), "12+21", (5, 7)),
         (Addition(), "+".join(["5"] * 100), (5,) * 100),
         (Subtraction(), "9−9", (9, 9)),
+        (Division(), "1101÷10", (13, 2)),
     ],
 )
 def test_problems_are_parsed_in_every_way_people_type_them(task, text, operands):
@@ -74,14 +76,17 @@ def test_problems_are_parsed_in_every_way_people_type_them(task, text, operands)
 @every_task
 @pytest.mark.parametrize("base", [2, 7, 10])
 def test_samples_are_in_range_and_their_names_parse_back(kind, base):
-    task = kind(base=base)
+    task = kind() if kind is Division else kind(base=base)
+    base = task.base
     five, two = (np.base_repr(value, base) for value in (5, 2))
     assert task.names(task.problems([(5, 2)])) == [f"{five} {task.sign} {two}"]
     problems = sample(task, 0, "train", 0, np.arange(100))
     assert task.in_range(problems).all()
     assert task.problems(problems.to_ints()).to_ints() == problems.to_ints()
     assert [task.parse(name) for name in task.names(problems)] == problems.to_ints()
-    exact = {"x": operator.mul, "+": operator.add, "-": operator.sub}[task.sign]
+    exact = {"x": operator.mul, "+": operator.add, "-": operator.sub, "/": operator.floordiv}[
+        task.sign
+    ]
     assert all(task.answer(one) == reduce(exact, one) for one in problems.to_ints())
 
 

@@ -13,7 +13,8 @@ The parts in this order, and where each begins:
 1. the table: `load`;
 2. the rows and columns of canvases: `LAYOUTS`;
 3. enumerating the inputs of cells: `Enumeration`;
-4. the laws, one function each: `lattice_laws`, `column_laws`, `difference_laws`, `long_laws`;
+4. the laws, one function each: `lattice_laws`, `column_laws`, `difference_laws`,
+   `division_laws`, `long_laws`;
 5. the verdict: `main`.
 
 The file needs Python and NumPy, and nothing of the program that trained the network. It does not
@@ -47,7 +48,7 @@ SYMBOL, TOKEN = "symbol", "token"  # the symbol that a cell writes; the symbol t
 
 # Ids of symbols.
 DIGIT_IDS = [*range(1, 11), *range(18, 24)]  # of 0 to 9, and of A to F
-BLANK_ID, TIMES_ID, ASKED_ID, PLUS_ID, MINUS_ID = 11, 12, 13, 17, 78
+BLANK_ID, TIMES_ID, ASKED_ID, PLUS_ID, MINUS_ID, DIVIDED_ID = 11, 12, 13, 17, 78, 80
 NUMBER_OF_SYMBOLS = 96  # at most
 
 # The name that a cell gives to a neighbour, and the direction of that neighbour's message.
@@ -132,13 +133,14 @@ def load(file: Path) -> Program:
 
 # Symbols that can stand in a column before the canvas is filled in.
 DIGIT, NONZERO_DIGIT, BLANK, ASKED, TIMES, PLUS = "digit", "nonzero", "blank", "asked", "×", "+"
-MINUS = "-"
+MINUS, DIVIDED = "-", "/"
 
 # Places: parts of a row, from right to left. A cell knows none of them; the laws differ.
 MARGIN, SIGN, GAP, UNITS, TENS, REST = "margin", "sign", "gap", "units", "tens", "rest"
 BEYOND_A = "beyond"  # on the left of the first number
+TOP = "top"  # in a division: the column on the left of the dividend
 END = "end"  # beyond the left edge of the canvas
-PLACES = (END, MARGIN, SIGN, GAP, UNITS, TENS, REST, BEYOND_A)
+PLACES = (END, MARGIN, SIGN, GAP, UNITS, TENS, REST, TOP, BEYOND_A)
 
 EDGE = "edge"  # in place of a row above: beyond the upper edge of the canvas
 
@@ -153,6 +155,7 @@ def symbol_ids(symbols: tuple[str, ...], base: int) -> list[int]:
         TIMES: [TIMES_ID],
         PLUS: [PLUS_ID],
         MINUS: [MINUS_ID],
+        DIVIDED: [DIVIDED_ID],
     }
     return [number for symbol in symbols for number in ids[symbol]]
 
@@ -201,6 +204,7 @@ class Row:
 A, B, PRODUCTS = "a", "b", "products and sums"
 ADDEND, SUM, CARRIES = "addend", "sum", "carries"
 LATTICE_ROW, DIFFERENCE = "a row of the lattice", "difference"
+DIVISION = "a row of a division"
 
 # A row that is to be filled in.
 ASKED_COLUMNS = (
@@ -271,6 +275,30 @@ def aligned_columns(
         Column("units", UNITS, (units,), left=left),
         Column("rest", REST, rest, left=left),
         Column("beyond", BEYOND_A, beyond, left=("beyond", END)),
+    )
+
+
+def division_columns(
+    given: str, digits: str, top: str, sign: str, more: tuple[Column, ...] = ()
+) -> tuple[Column, ...]:
+    """Return the columns of a division: those of a, of b's highest digit, of the sign, beyond.
+
+    Args:
+        given: symbols of the margin and beyond the sign.
+        digits: symbols in the columns of a.
+        top: symbols on their left.
+        sign: symbols on the left of that.
+        more: columns of a with digits of b.
+    """
+    left = ("rest", "top", *(column.name for column in more))
+    return (
+        Column("margin", MARGIN, (given,), left=("margin", "units")),
+        Column("units", UNITS, (digits,), left=left),
+        Column("rest", REST, (digits,), left=left),
+        *more,
+        Column("top", TOP, (top,), left=("sign",)),
+        Column("sign", SIGN, (sign,), left=("beyond", END)),
+        Column("beyond", BEYOND_A, (given,), left=("beyond", END)),
     )
 
 
@@ -362,6 +390,23 @@ LAYOUTS: dict[str, tuple[Row, ...]] = {
             "difference", ("b",), aligned_columns(ASKED, ASKED, (ASKED,), (ASKED,)), DIFFERENCE
         ),
     ),
+    # a; b, one column further left than a, with the sign; rows to be filled in.
+    "restoring": (
+        Row("a", (EDGE,), division_columns(BLANK, DIGIT, BLANK, BLANK), A),
+        Row(
+            "b",
+            ("a",),
+            division_columns(
+                BLANK,
+                BLANK,
+                NONZERO_DIGIT,
+                DIVIDED,
+                (Column("digit", REST, (DIGIT,), left=("digit", "top")),),
+            ),
+            B,
+        ),
+        Row("work", ("b", "work"), division_columns(ASKED, ASKED, ASKED, ASKED), DIVISION),
+    ),
     # a; b; the products; their sum. A row is a product as long as a digit of b comes to column 0.
     # The first row without one does not multiply, and writes the sum.
     "standard": (
@@ -426,7 +471,7 @@ LONG_LAYOUTS = ("standard", "accumulate", "interleaved", "running_sum")  # that 
 
 # Signals that are no digits, and their numbers of classes.
 FEW_CLASSES = {SYMBOL: NUMBER_OF_SYMBOLS, "row": 7, "sum_carry": 3, "comes": 3, "zero": 2}
-FEW_CLASSES |= {"borrow": 3}
+FEW_CLASSES |= {"borrow": 3, "mode": 3, "mark": 3, "settle": 3, "seen": 2, "starts": 2, "inside": 2}
 MOST_OUTLINES = 128  # an upper bound on the number of outlines that occur
 
 
@@ -1074,6 +1119,175 @@ def difference_laws(row: Row, place: str) -> Iterator[Law]:
 
 
 # ---------------------------------------------------------------------------------------------
+# Laws of a division: a row subtracts b · base^s, and the next rows keep the difference or not
+# ---------------------------------------------------------------------------------------------
+
+TRIAL, QUOTIENT = 1, 2  # classes of the signal mode, of rows from some column on
+UNDECIDED, DECIDED = 1, 2  # classes of the signal mark, in the column of b's lowest digit
+NOT_KEPT, KEPT = 1, 2  # classes of the signal settle
+
+
+@dataclass
+class DivisionCells(Cells):
+    """N cells of a division, and what follows from their inputs."""
+
+    @cached_property
+    def trial(self) -> np.ndarray:
+        """Mask of the cells that subtract.
+
+        The row of a trial begins where b arrives: the trial before it is decided in the column on
+        the left. It goes on to the left end of a.
+        """
+        arrives = self.inputs["above_left.mark"] == DECIDED
+        return self.in_a & (arrives | (self.inputs["right.mode"] == TRIAL))
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """Mask of the cells that write the quotient: all trials are decided, and none begins."""
+        decided = (self.inputs["above.mark"] == DECIDED) & (self.inputs["right.mode"] != TRIAL)
+        goes_on = self.inputs["right.mode"] == QUOTIENT
+        return self.in_a & ~self.trial & (decided | goes_on)
+
+    @property
+    def in_a(self) -> np.ndarray:
+        """Mask of the cells in the columns of a."""
+        return np.full(len(self.written), self.place in (UNITS, REST))
+
+    @cached_property
+    def settles(self) -> np.ndarray:
+        """Mask of the cells that learn in this row if the last trial is kept."""
+        return self.in_a & (self.inputs["above_left.settle"] > NONE)
+
+    @cached_property
+    def is_kept(self) -> np.ndarray:
+        """Mask of the cells that learn that it is kept."""
+        return self.in_a & (self.inputs["above_left.settle"] == KEPT)
+
+
+def dividend_starts(cells: DivisionCells) -> np.ndarray:
+    """remainder' = the digit of a; in the row of a."""
+    return cells.outputs["remainder"] == cells.written
+
+
+def divisor_starts(cells: DivisionCells) -> np.ndarray:
+    """divisor' = the digit of b; its lowest digit is marked as decided."""
+    lowest = (cells.written > NONE) & (cells.inputs["right.seen"] == 0)
+    digit = cells.outputs["divisor"] == cells.written
+    mark = cells.outputs["mark"] == np.where(lowest, DECIDED, NONE)
+    return digit & mark & ((cells.outputs["seen"] > 0) == (cells.written > NONE))
+
+
+def no_trial_yet(cells: DivisionCells) -> np.ndarray:
+    """mode' = settle' = difference' = quotient' = none; in the rows of a and b."""
+    names = ("mode", "settle", "difference", "quotient")
+    return np.logical_and.reduce([cells.outputs[name] == NONE for name in names])
+
+
+def nothing_but_a_yet(cells: DivisionCells) -> np.ndarray:
+    """divisor' = mark' = none; in the row of a."""
+    return (cells.outputs["divisor"] == NONE) & (cells.outputs["mark"] == NONE)
+
+
+def remainder_passes_b(cells: DivisionCells) -> np.ndarray:
+    """remainder' = remainder; in the row of b."""
+    return cells.outputs["remainder"] == cells.inputs["above.remainder"]
+
+
+def nothing_outside_a(cells: DivisionCells) -> np.ndarray:
+    """All outputs but settle are none; in rows to be filled in, outside of the columns of a."""
+    names = ("mode", "remainder", "difference", "divisor", "mark", "quotient")
+    nothing = np.logical_and.reduce([cells.outputs[name] == NONE for name in names])
+    return nothing & (cells.written == NONE)
+
+
+def trial_is_decided(cells: DivisionCells) -> np.ndarray:
+    """settle' = kept if the row's last borrow is 0; on the left of a, in the row of a trial."""
+    kept = np.where(value(cells.inputs["right.borrow"]) == 0, KEPT, NOT_KEPT)
+    decided = np.where(cells.inputs["right.mode"] == TRIAL, kept, NONE)
+    return cells.outputs["settle"] == (decided if cells.place == TOP else NONE)
+
+
+def rows_of_trials(cells: DivisionCells) -> np.ndarray:
+    """mode' = trial from the column on where b arrives; quotient if there is no trial to come."""
+    mode = np.where(cells.trial, TRIAL, np.where(cells.ends, QUOTIENT, NONE))
+    return cells.outputs["mode"] == mode
+
+
+def divisor_moves(cells: DivisionCells) -> np.ndarray:
+    """divisor' = that above left in a trial, with zeros on the left of b; else that above."""
+    moved = np.maximum(cells.inputs["above_left.divisor"], ZERO)
+    return cells.outputs["divisor"] == np.where(cells.trial, moved, cells.inputs["above.divisor"])
+
+
+def mark_moves(cells: DivisionCells) -> np.ndarray:
+    """mark' moves with b, undecided; it is decided where it learns if the trial is kept."""
+    moved = np.minimum(cells.inputs["above_left.mark"], UNDECIDED)
+    stays = np.where(
+        (cells.inputs["above.mark"] == UNDECIDED) & cells.settles,
+        DECIDED,
+        cells.inputs["above.mark"],
+    )
+    return cells.outputs["mark"] == np.where(cells.trial, moved, stays)
+
+
+def trial_subtracts(cells: DivisionCells) -> np.ndarray:
+    """remainder + base * borrow' = divisor' + borrow + difference'; in a trial, else borrow' = 0"""
+    taken = value(cells.outputs["divisor"]) + value(cells.inputs["right.borrow"])
+    given = value(cells.inputs["above.remainder"]) + cells.base * value(cells.outputs["borrow"])
+    subtracts = given == taken + value(cells.outputs["difference"])
+    return np.where(cells.trial, subtracts, value(cells.outputs["borrow"]) == 0)
+
+
+def difference_waits(cells: DivisionCells) -> np.ndarray:
+    """A difference begins in a trial, stays until it settles, and is none afterwards."""
+    waits = (cells.inputs["above.difference"] > NONE) & ~cells.settles
+    stays = cells.outputs["difference"] == np.where(waits, cells.inputs["above.difference"], NONE)
+    return np.where(cells.trial, cells.outputs["difference"] > NONE, stays)
+
+
+def remainder_is_chosen(cells: DivisionCells) -> np.ndarray:
+    """remainder' = difference if the trial is kept, else remainder."""
+    kept = cells.is_kept & (cells.inputs["above.difference"] > NONE)
+    chosen = np.where(kept, cells.inputs["above.difference"], cells.inputs["above.remainder"])
+    return cells.outputs["remainder"] == chosen
+
+
+def sign_moves_right(cells: DivisionCells) -> np.ndarray:
+    """settle' = settle above left, as far as the column of b's lowest digit."""
+    goes_on = cells.settles & (cells.inputs["above.mark"] != UNDECIDED)
+    expected = np.where(goes_on, cells.inputs["above_left.settle"], NONE)
+    return cells.outputs["settle"] == expected
+
+
+def quotient_digit(cells: DivisionCells) -> np.ndarray:
+    """quotient' = 1 if the trial is kept, else 0; where it is decided. Else as above."""
+    here = cells.settles & (cells.inputs["above.mark"] == UNDECIDED)
+    digit = ZERO + cells.is_kept
+    return cells.outputs["quotient"] == np.where(here, digit, cells.inputs["above.quotient"])
+
+
+def division_is_written(cells: DivisionCells) -> np.ndarray:
+    """digit' = quotient' in the last row; else difference' where it waits, else remainder'."""
+    waits = cells.outputs["difference"] > NONE
+    shown = np.where(waits, cells.outputs["difference"], cells.outputs["remainder"])
+    return cells.written == np.where(cells.ends, cells.outputs["quotient"], shown)
+
+
+def division_laws(row: Row, place: str) -> Iterator[Law]:
+    """Yield the laws of cells in a division."""
+    if row.content == A:
+        yield from (dividend_starts, nothing_but_a_yet, no_trial_yet)
+    elif row.content == B:
+        yield from (remainder_passes_b, divisor_starts, no_trial_yet)
+    elif place not in (UNITS, REST):
+        yield from (nothing_outside_a, trial_is_decided)
+    else:
+        yield from (rows_of_trials, divisor_moves, mark_moves, trial_subtracts)
+        yield from (difference_waits, remainder_is_chosen, sign_moves_right, quotient_digit)
+        yield division_is_written
+
+
+# ---------------------------------------------------------------------------------------------
 # Laws of the layouts that people write: products a · b_i, and their sums
 # ---------------------------------------------------------------------------------------------
 
@@ -1391,6 +1605,7 @@ LAWS: dict[str, tuple[type[Cells], Callable[[Row, str], Iterator[Law]]]] = {
     "column": (Cells, column_laws),
     "column_carries": (Cells, column_laws),
     "difference": (Cells, difference_laws),
+    "restoring": (DivisionCells, division_laws),
     **dict.fromkeys(LONG_LAYOUTS, (LongCells, long_laws)),
 }
 

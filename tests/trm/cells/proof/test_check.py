@@ -23,7 +23,7 @@ from trm.cells.proof.search import drawings
 
 # Layouts of which all is decided at once, and their bases; and those that are worked in steps.
 WHOLE = {"lattice": 3, "column": 3, "column_carries": 3, "difference": 3}
-IN_STEPS = {"standard": 3, "accumulate": 2, "interleaved": 2, "running_sum": 2}
+IN_STEPS = {"standard": 3, "accumulate": 2, "interleaved": 2, "running_sum": 2, "restoring": 2}
 BASES = WHOLE | IN_STEPS
 
 
@@ -132,6 +132,22 @@ LAW_CASES = (
     ("difference_of_digits", "difference", "borrow", 2, 1, {}),
     ("difference_of_digits", "difference", "symbol", 2, 3, {}),
     ("difference_form", "difference", "symbol", 1, 11, {}),
+    ("dividend_starts", "restoring", "first", 1, 0, {"token": 1}),
+    ("nothing_but_a_yet", "restoring", "second", 0, 2, {"token": 1}),
+    ("no_trial_yet", "restoring", "new", 0, 1, {"above.remainder": 1, "own.divisor": 0}),
+    ("remainder_passes_b", "restoring", "first", 0, 1, {"token": 2}),
+    ("divisor_starts", "restoring", "second", 1, 0, {"token": 1}),
+    ("nothing_outside_a", "restoring", "first", 0, 1, {"token": 13}),
+    ("trial_is_decided", "restoring", "settle", 2, 1, {"own.inside": 0, "right.borrow": 1}),
+    ("rows_of_trials", "restoring", "mode", 1, 0, {"right.mode": 0}),
+    ("divisor_moves", "restoring", "divisor", 0, 1, {"own.inside": 1, "above_left.divisor": 1}),
+    ("mark_moves", "restoring", "mark", 1, 0, {"own.mode": 1}),
+    ("trial_subtracts", "restoring", "new", 1, 2, {}),
+    ("difference_waits", "restoring", "difference", 1, 2, {"own.new": 0}),
+    ("remainder_is_chosen", "restoring", "remainder", 2, 1, {"above_left.settle": 2}),
+    ("sign_moves_right", "restoring", "settle", 1, 0, {"above_left.settle": 1}),
+    ("quotient_digit", "restoring", "quotient", 1, 2, {"above.mark": 1}),
+    ("division_is_written", "restoring", "symbol", 1, 2, {"own.shown": 1}),
     ("margin_passes_nothing", "standard", "sum", 0, 1, {"right.sum_carry": 0}),
     ("no_sum_yet", "standard", "product", 0, 1, {"own.multiplier": 4, "own.multiplicand": 0}),
     ("digits_of_a_start", "standard", "column_multiplicand", 2, 3, {"own.multiplicand": 0}),
