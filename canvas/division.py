@@ -223,6 +223,11 @@ class Restoring(Layout):
         width, last = max(digits_a, digits_b), max(digits_a - digits_b, 0)
         return 3 + sum(1 + width - shift for shift in range(last + 1)), width + 2
 
+    def extent(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
+        digits_a, digits_b = lengths  # a shorter divisor has more trials
+        rooms = [self.room((digits_a, n), base) for n in range(1, digits_b + 1)]
+        return max(height for height, _ in rooms), rooms[-1][1]
+
     def write_operands(self, content: np.ndarray, problems: Problems) -> None:
         a, b = problems.operands
         width = np.maximum(a.lengths, b.lengths)

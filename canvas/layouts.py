@@ -68,6 +68,13 @@ class Layout(ABC):
         Example: ``Lattice().room([2, 2], base=10)`` is (3, 5).
         """
 
+    def extent(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
+        """Return height and width that fit every problem with operands of at most these lengths.
+
+        By default that is the `room` of the longest ones.
+        """
+        return self.room(lengths, base)
+
     @abstractmethod
     def write_operands(self, content: np.ndarray, problems: Problems) -> None:
         """Write the given symbols onto right-to-left ``content: uint8 [B, R, C]``."""

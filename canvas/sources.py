@@ -18,13 +18,13 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "69bb9a7a3cd612ca2fb4b44abefb91a646bf4627a428e466d4e1426cebffef41"
+SOURCES = "84a5f53a48e34dad4c5b04a94d8587fb66f31a9ca988276bceff9cd7654af011"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.
 _FILES = (
     *("addition.py", "arithmetic.py", "layouts.py", "multiplication.py", "symbols.py", "task.py"),
-    *("division.py", "subtraction.py", "texts.py"),
+    *("division.py", "rule110.py", "subtraction.py", "texts.py"),
     *("cells/local_rule.py", "cells/spec.py", "cells/rules/*.py"),
 )
 _FOREIGN = {"numpy", "torch", *sys.stdlib_module_names}  # top-level packages that are not hashed

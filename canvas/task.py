@@ -150,7 +150,7 @@ class Task(ABC):
 
     def extent(self) -> tuple[int, int]:
         """Return the smallest canvas (height, width) that fits every problem of the task."""
-        return self.layout_impl.room(self.longest, self.base)
+        return self.layout_impl.extent(self.longest, self.base)
 
     def parse(self, text: str) -> tuple[int, ...]:
         """Return the operands of a typed problem: ``123x456`` → (123, 456).

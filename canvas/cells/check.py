@@ -190,7 +190,7 @@ def _problems(
     lengths = None
     if max(task.longest) > _MOST_SAMPLED:
         lengths = [min(n, _SHORTER) for n in task.longest]
-    height, width = task.layout_impl.room(lengths or task.longest, task.base)
+    height, width = task.layout_impl.extent(lengths or task.longest, task.base)
     in_range = min(in_range, max(1, _MOST_CELLS // (height * width)))
     for start in range(0, in_range, _AT_ONCE):
         index = np.arange(start, min(in_range, start + _AT_ONCE))

@@ -345,7 +345,7 @@ class SolvedProblems(Samples):
         problems = sample(self.task, self.seed, self.split, 0, index, self.lengths)
         words = random_words(self.keys_of(0, index, _PLACE), 2)
         longest = self.lengths or self.task.longest
-        size = self.canvas.size(*self.task.layout_impl.room(longest, self.task.base))
+        size = self.canvas.size(*self.task.layout_impl.extent(longest, self.task.base))
         return problems, self._draw(problems, self.task.layout_impl.sizes(problems), size, words)
 
 

@@ -14,7 +14,7 @@ The parts in this order, and where each begins:
 2. the rows and columns of canvases: `LAYOUTS`;
 3. enumerating the inputs of cells: `Enumeration`;
 4. the laws, one function each: `lattice_laws`, `column_laws`, `difference_laws`,
-   `division_laws`, `long_laws`;
+   `division_laws`, `rule_110_laws`, `long_laws`;
 5. the verdict: `main`.
 
 The file needs Python and NumPy, and nothing of the program that trained the network. It does not
@@ -133,7 +133,7 @@ def load(file: Path) -> Program:
 
 # Symbols that can stand in a column before the canvas is filled in.
 DIGIT, NONZERO_DIGIT, BLANK, ASKED, TIMES, PLUS = "digit", "nonzero", "blank", "asked", "×", "+"
-MINUS, DIVIDED = "-", "/"
+MINUS, DIVIDED, BIT = "-", "/", "bit"
 
 # Places: parts of a row, from right to left. A cell knows none of them; the laws differ.
 MARGIN, SIGN, GAP, UNITS, TENS, REST = "margin", "sign", "gap", "units", "tens", "rest"
@@ -156,6 +156,7 @@ def symbol_ids(symbols: tuple[str, ...], base: int) -> list[int]:
         PLUS: [PLUS_ID],
         MINUS: [MINUS_ID],
         DIVIDED: [DIVIDED_ID],
+        BIT: DIGIT_IDS[:2],
     }
     return [number for symbol in symbols for number in ids[symbol]]
 
@@ -205,6 +206,7 @@ A, B, PRODUCTS = "a", "b", "products and sums"
 ADDEND, SUM, CARRIES = "addend", "sum", "carries"
 LATTICE_ROW, DIFFERENCE = "a row of the lattice", "difference"
 DIVISION = "a row of a division"
+TAPE, GENERATION = "tape", "a step of Rule 110"
 
 # A row that is to be filled in.
 ASKED_COLUMNS = (
@@ -407,6 +409,16 @@ LAYOUTS: dict[str, tuple[Row, ...]] = {
         ),
         Row("work", ("b", "work"), division_columns(ASKED, ASKED, ASKED, ASKED), DIVISION),
     ),
+    # A tape of bits, and the steps of Rule 110.
+    "generations": (
+        Row("tape", (EDGE,), aligned_columns(BLANK, BIT, (BIT,), (BLANK,)), TAPE),
+        Row(
+            "generation",
+            ("tape", "generation"),
+            aligned_columns(ASKED, ASKED, (ASKED,), (ASKED,)),
+            GENERATION,
+        ),
+    ),
     # a; b; the products; their sum. A row is a product as long as a digit of b comes to column 0.
     # The first row without one does not multiply, and writes the sum.
     "standard": (
@@ -471,7 +483,18 @@ LONG_LAYOUTS = ("standard", "accumulate", "interleaved", "running_sum")  # that 
 
 # Signals that are no digits, and their numbers of classes.
 FEW_CLASSES = {SYMBOL: NUMBER_OF_SYMBOLS, "row": 7, "sum_carry": 3, "comes": 3, "zero": 2}
-FEW_CLASSES |= {"borrow": 3, "mode": 3, "mark": 3, "settle": 3, "seen": 2, "starts": 2, "inside": 2}
+FEW_CLASSES |= {
+    "bit": 2,
+    "new": 2,
+    "given": 3,
+    "borrow": 3,
+    "mode": 3,
+    "mark": 3,
+    "settle": 3,
+    "seen": 2,
+    "starts": 2,
+    "inside": 2,
+}
 MOST_OUTLINES = 128  # an upper bound on the number of outlines that occur
 
 
@@ -632,7 +655,7 @@ class Enumeration:
         self.summaries = Summaries(list(dict.fromkeys(signals)), base, long)
         self.as_above_right = self.summaries.with_only(self.from_above["above_right"])
         # A message from the right as one number: 0 if there is no cell on the right, else 1 + n.
-        self.message_shape = tuple(self.classes[name] for name in self.from_right)
+        self.message_shape = tuple(self.classes[name] for name in self.from_right) or (1,)
         # What a cell reads, and the state of a column, as one number: see `enumerate_row`.
         messages, summaries = 1 + math.prod(self.message_shape), self.summaries.count
         self.cell_shape = (messages, summaries, summaries)
@@ -741,7 +764,7 @@ class Enumeration:
             own_outlines[which[origin], outline] = 1
             if left_place == END:
                 reachable.side_by_side[outline, 0] = True
-            message = [outputs[name] for name in self.from_right]
+            message = [outputs[name] for name in self.from_right] or [np.zeros_like(summary)]
             state = (
                 1 + np.ravel_multi_index(message, self.message_shape),
                 self.as_above_right[neighbours["above"][origin]],
@@ -792,7 +815,7 @@ class Enumeration:
         origin = np.arange(len(right))
         inputs = {RIGHT: (right > 0).astype(int)}
         message = np.unravel_index(np.maximum(right - 1, 0), self.message_shape)
-        for signal, classes in zip(self.from_right, message, strict=True):
+        for signal, classes in zip(self.from_right, message, strict=False):
             inputs[f"{RIGHT}.{signal}"] = classes
         for neighbour, signals in self.from_above.items():
             summary = neighbours[neighbour]
@@ -1288,6 +1311,43 @@ def division_laws(row: Row, place: str) -> Iterator[Law]:
 
 
 # ---------------------------------------------------------------------------------------------
+# Laws of Rule 110: a bit depends on three bits of the row above
+# ---------------------------------------------------------------------------------------------
+
+
+def tape_starts(cells: Cells) -> np.ndarray:
+    """bit' = the bit of the tape, 0 outside of it; in the row of the tape."""
+    return cells.outputs["bit"] == value(cells.written)
+
+
+def step_of_rule_110(cells: Cells) -> np.ndarray:
+    """bit' = 0 if the bits above left, above and above right are 000, 100 or 111, else 1."""
+    left, above, right = (cells.inputs[f"above{side}.bit"] for side in ("_left", "", "_right"))
+    is_zero = ((above == 0) & (right == 0)) | ((left == 1) & (above == 1) & (right == 1))
+    return (cells.outputs["bit"] == 0) == is_zero
+
+
+def nothing_outside_the_tape(cells: Cells) -> np.ndarray:
+    """bit' = 0, and the cell stays blank; outside of the columns of the tape."""
+    return (cells.outputs["bit"] == 0) & (cells.written == NONE)
+
+
+def bit_is_written(cells: Cells) -> np.ndarray:
+    """digit' = bit'; in the columns of the tape."""
+    return cells.written == ZERO + cells.outputs["bit"]
+
+
+def rule_110_laws(row: Row, place: str) -> Iterator[Law]:
+    """Yield the laws of cells of Rule 110."""
+    if row.content == TAPE:
+        yield tape_starts
+    elif place not in (UNITS, REST):
+        yield nothing_outside_the_tape
+    else:
+        yield from (step_of_rule_110, bit_is_written)
+
+
+# ---------------------------------------------------------------------------------------------
 # Laws of the layouts that people write: products a · b_i, and their sums
 # ---------------------------------------------------------------------------------------------
 
@@ -1606,6 +1666,7 @@ LAWS: dict[str, tuple[type[Cells], Callable[[Row, str], Iterator[Law]]]] = {
     "column_carries": (Cells, column_laws),
     "difference": (Cells, difference_laws),
     "restoring": (DivisionCells, division_laws),
+    "generations": (Cells, rule_110_laws),
     **dict.fromkeys(LONG_LAYOUTS, (LongCells, long_laws)),
 }
 

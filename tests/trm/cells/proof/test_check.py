@@ -13,6 +13,7 @@ import pytest
 from canvas.cells.reachable import reachable_op_inputs
 from canvas.cells.spec import SYMBOL
 from canvas.drawing import WorkedDrawing
+from canvas.rule110 import Rule110
 from canvas.sampling import sample
 from canvas.symbols import BLANK, DIGIT_IDS
 from canvas.task import Task
@@ -24,10 +25,13 @@ from trm.cells.proof.search import drawings
 # Layouts of which all is decided at once, and their bases; and those that are worked in steps.
 WHOLE = {"lattice": 3, "column": 3, "column_carries": 3, "difference": 3}
 IN_STEPS = {"standard": 3, "accumulate": 2, "interleaved": 2, "running_sum": 2, "restoring": 2}
+IN_STEPS |= {"generations": 3}  # texts over 01
 BASES = WHOLE | IN_STEPS
 
 
 def task_of(layout: str) -> Task:
+    if layout == "generations":
+        return Rule110()
     kind = next(kind for kind in TASKS.values() if layout in kind.layouts)
     return kind(layout=layout, base=BASES[layout])
 
@@ -148,6 +152,10 @@ LAW_CASES = (
     ("sign_moves_right", "restoring", "settle", 1, 0, {"above_left.settle": 1}),
     ("quotient_digit", "restoring", "quotient", 1, 2, {"above.mark": 1}),
     ("division_is_written", "restoring", "symbol", 1, 2, {"own.shown": 1}),
+    ("tape_starts", "generations", "bit", 1, 0, {"own.given": 2}),
+    ("nothing_outside_the_tape", "generations", "symbol", 11, 1, {"own.inside": 0}),
+    ("step_of_rule_110", "generations", "new", 1, 0, {}),
+    ("bit_is_written", "generations", "symbol", 1, 2, {"own.inside": 1}),
     ("margin_passes_nothing", "standard", "sum", 0, 1, {"right.sum_carry": 0}),
     ("no_sum_yet", "standard", "product", 0, 1, {"own.multiplier": 4, "own.multiplicand": 0}),
     ("digits_of_a_start", "standard", "column_multiplicand", 2, 3, {"own.multiplicand": 0}),
