@@ -98,7 +98,7 @@ class Generations(TwoRows):
             digits = np.where(inside, bits + 1, 0).astype(np.uint8)
             numbers = Numbers(digits, tape.lengths, tape.base)
             yield Row(SUM, numbers, 0, step, step < tape.lengths)
-            yield Row(ANSWER, numbers, 0, step, step == tape.lengths)
+            yield Row(ANSWER, numbers, 0, step, np.equal(step, tape.lengths))
 
 
 @dataclass

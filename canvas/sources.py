@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "84a5f53a48e34dad4c5b04a94d8587fb66f31a9ca988276bceff9cd7654af011"
+SOURCES = "a3b6569507add71c07870fd27707f67ac4c42838b688ed401f8d12b907d1ee1e"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

@@ -151,7 +151,7 @@ def test_tasks_and_layouts_are_built_from_names_and_plain_data(kind):
     for name, layout in kind.layouts.items():
         assert kind(name).layout_impl is layout
         assert layout.name == name
-    task = kind(base=3)
+    task = kind() if kind is Division else kind(base=3)
     data = task_data(task)
     assert task_class(data.pop("task")) is kind
     assert kind(**data) == task
