@@ -485,7 +485,6 @@ LONG_LAYOUTS = ("standard", "accumulate", "interleaved", "running_sum")  # that 
 FEW_CLASSES = {SYMBOL: NUMBER_OF_SYMBOLS, "row": 7, "sum_carry": 3, "comes": 3, "zero": 2}
 FEW_CLASSES |= {
     "bit": 2,
-    "new": 2,
     "given": 3,
     "borrow": 3,
     "mode": 3,
