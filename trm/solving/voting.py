@@ -91,6 +91,34 @@ def solve_by_vote(
     return free_running(fill, drawing, on_row), decisions
 
 
+def vote_on(
+    vote: str, seen: Prediction, of: np.ndarray, inputs: np.ndarray, answer: np.ndarray
+) -> tuple[Prediction, list[Decision]]:
+    """Let the views of B canvases vote on the cells that are filled in.
+
+    Args:
+        vote: a name in `VOTES`.
+        seen: all views, in the frame of their canvas.
+        of: canvas of each view, int64 [V], rising.
+        inputs: canvases, uint8 [B, H, W].
+        answer: the cells that are filled in, bool [B, H, W].
+
+    Returns:
+        The canvases that won, with the steps of all views together, and the decisions.
+    """
+    canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
+    settled, decisions = np.empty(len(inputs), dtype=bool), []
+    for i, mine in enumerate(answer):
+        one = seen.take(np.flatnonzero(of == i))
+        found = one.canvases[:, mine]
+        decision = decide(vote, [cells.tobytes() for cells in found], one.confidence)
+        canvases[i][mine], confidence[i] = found[decision.behind[0]], decision.confidence
+        settled[i] = one.settled[decision.behind].all()
+        decisions.append(decision)
+    steps = np.bincount(of, weights=seen.steps, minlength=len(inputs)).astype(np.int64)
+    return Prediction(canvases, confidence, steps, settled), decisions
+
+
 def decide(vote: str, answers: Sequence[Any], confidence: np.ndarray) -> Decision:
     """Choose one of several answers; of equal scores the first wins.
 
@@ -118,34 +146,6 @@ def decide(vote: str, answers: Sequence[Any], confidence: np.ndarray) -> Decisio
     behind = np.flatnonzero(votes)[gave[best]].tolist()
     ranked = sorted(ballots, key=lambda ballot: -ballot[1])
     return Decision(behind, float(of_winner), len(behind) / len(answers), ranked)
-
-
-def vote_on(
-    vote: str, seen: Prediction, of: np.ndarray, inputs: np.ndarray, answer: np.ndarray
-) -> tuple[Prediction, list[Decision]]:
-    """Let the views of B canvases vote on the cells that are filled in.
-
-    Args:
-        vote: a name in `VOTES`.
-        seen: all views, in the frame of their canvas.
-        of: canvas of each view, int64 [V], rising.
-        inputs: canvases, uint8 [B, H, W].
-        answer: the cells that are filled in, bool [B, H, W].
-
-    Returns:
-        The canvases that won, with the steps of all views together, and the decisions.
-    """
-    canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
-    settled, decisions = np.empty(len(inputs), dtype=bool), []
-    for i, mine in enumerate(answer):
-        one = seen.take(np.flatnonzero(of == i))
-        found = one.canvases[:, mine]
-        decision = decide(vote, [cells.tobytes() for cells in found], one.confidence)
-        canvases[i][mine], confidence[i] = found[decision.behind[0]], decision.confidence
-        settled[i] = one.settled[decision.behind].all()
-        decisions.append(decision)
-    steps = np.bincount(of, weights=seen.steps, minlength=len(inputs)).astype(np.int64)
-    return Prediction(canvases, confidence, steps, settled), decisions
 
 
 class NoisyView(NamedTuple):
