@@ -16,14 +16,14 @@ def renewed(page: Path) -> str:
     """Return a page whose links lead to the first line of the file that contains their code.
 
     Raises:
-        ValueError: no line contains it, or it has an open bracket, which begins a link in Markdown.
+        ValueError: no line contains it, or it begins a link in Markdown.
     """
 
     def link(found: re.Match[str]) -> str:
         lines = page.parent.joinpath(found["file"]).read_text().splitlines()
         line = next((n for n, text in enumerate(lines, 1) if found["code"] in text), None)
-        if found["code"].count("[") != found["code"].count("]"):
-            raise ValueError(f"{page.name}: {found['code']!r} has an open bracket")
+        if re.search(r"\]\(|\[[^]]*$", found["code"]):
+            raise ValueError(f"{page.name}: {found['code']!r} begins a link in Markdown")
         if line is None:
             raise ValueError(f"{page.name}: {found['file']} has no line with {found['code']!r}")
         return f']({found["file"]}#L{line} "{found["code"]}")'
