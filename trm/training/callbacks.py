@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
-import numpy as np
 import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.accelerators import CPUAccelerator
@@ -339,37 +338,28 @@ class Scores(L.Callback):
     They replace Lightning's own table of means with sixteen digits.
     """
 
-    _OF_ROWS = ("free_running_rows", "teacher_forced_rows", "confidence_accuracy")
-
-    def setup(self, *_: Any, **more: Any) -> None:
-        self._counts = np.zeros(2, np.int64)  # problems and rows so far, on this device
-
-    def on_validation_batch_end(self, trainer: Any, module: Any, outputs: Any, *_: Any) -> None:
-        self._counts += outputs["validated"].counts
+    _COUNTED = ("solved", "free_running_rows", "teacher_forced_rows", "confidence_accuracy")
 
     def on_validation_end(self, trainer: Any, module: Any) -> None:
         if trainer.state.fn == "fit":
             return
-        counts = torch.from_numpy(self._counts).to(module.device)
-        problems, rows = trainer.strategy.reduce(counts, reduce_op="sum").tolist()
-        totals = {"solved": problems, **dict.fromkeys(self._OF_ROWS, rows)}
         console = Console(highlight=False, soft_wrap=True, quiet=not trainer.is_global_zero)
         widest = max(map(len, trainer.callback_metrics), default=0)
         for name, tensor in sorted(trainer.callback_metrics.items()):
-            figure, value, text = name.rpartition("/")[2], float(tensor), f"{float(tensor):.4g}"
-            if total := totals.get(figure):
+            (group, _, figure), value = name.rpartition("/"), float(tensor)
+            text, rows = f"{value:.4g}", f"{group}/teacher_forced_rows" in trainer.callback_metrics
+            correct = f"{group}/{'teacher_forced_rows' if rows else 'solved'}"
+            if figure in self._COUNTED:
+                sure = figure == "confidence_accuracy"  # also of figures that a module logs itself
+                total = module.counts[correct if sure else name]
                 text = str(Share(round(value * total), total))
-                if figure == "confidence_accuracy":
-                    correct = name.replace(figure, self._OF_ROWS[1])
-                    what = "rows" if correct in trainer.callback_metrics else "puzzles"
-                    correct = correct if what == "rows" else name.replace(figure, "solved")
-                    held = float(trainer.callback_metrics[correct])
-                    text += f"; {100 * held:.1f} % of these {what} are correct"
+                if sure:
+                    held = 100 * float(trainer.callback_metrics[correct])
+                    text += f"; {held:.1f} % of these {'rows' if rows else 'puzzles'} are correct"
             elif figure in ("teacher_forced_cells", "cells") or figure.startswith(SIGNAL):
                 text = f"{100 * value:.2f} %"
             console.print(f"{name:<{widest}}  {text}")
 
-    on_test_batch_end: Any = on_validation_batch_end
     on_test_end: Any = on_validation_end
 
 

@@ -46,11 +46,6 @@ class Validated(NamedTuple):
     drawing: WorkedDrawing
     forced: TeacherForced
 
-    @property
-    def counts(self) -> tuple[int, int]:
-        """Numbers of problems, and of their rows."""
-        return len(self.problems), len(self.forced.rows_exact)
-
 
 def logs_at(trainer: L.Trainer, step: int) -> bool:
     """Return whether the trainer keeps values logged at an optimiser step, from 1.
@@ -104,6 +99,7 @@ class CanvasModule(L.LightningModule):
         self.compile_steps = compile
         self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by `trained`'s settings
         self._totals: Figures = {}  # of a validation: sums in place of means
+        self.counts: dict[str, int] = {}  # over which each figure of the last validation is a mean
 
     @property
     def validated_figures(self) -> list[str]:
@@ -314,9 +310,10 @@ class CanvasModule(L.LightningModule):
         everywhere = self.gathered(self._totals)
         for name in self._totals:
             totals, weights = zip(*(of[name] for of in everywhere if name in of), strict=True)
+            self.counts[name] = sum(weights)
             self.log(
                 name,
-                sum(totals) / sum(weights),
+                sum(totals) / self.counts[name],
                 sync_dist=True,  # equal on all devices already, which Lightning cannot detect
                 prog_bar=name == "validation/solved",
                 add_dataloader_idx=False,

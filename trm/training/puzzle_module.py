@@ -21,11 +21,6 @@ class ValidatedPuzzles(NamedTuple):
     solved: SolvedPuzzles
     exact: np.ndarray  # bool [B], whether all cells that count are correct
 
-    @property
-    def counts(self) -> tuple[int, int]:
-        """Numbers of puzzles, and of those with a confidence."""
-        return len(self.exact), len(self.exact)
-
 
 class PuzzleModule(IterativeModule):
     """Trains an `IterativeModel` to fill in all cells of a puzzle.
