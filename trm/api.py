@@ -90,9 +90,7 @@ def solve(
     problems: Sequence[Problem] | Problems, solver: _Model = None, with_truth: bool = True
 ) -> Solutions: ...
 def solve(
-    problems: Problem | Sequence[Problem] | Problems,
-    solver: _Model = None,
-    with_truth: bool = True,
+    problems: Problem | Sequence[Problem] | Problems, solver: _Model = None, with_truth: bool = True
 ) -> Solution | Solutions:
     """Solve problems, each row built on the model's own rows.
 
@@ -197,11 +195,7 @@ def run_with_hooks(
     return run_with_cache(model, inputs, (), steps=steps, hooks=hooks)[0]
 
 
-def _recorder(
-    model: nn.Module | _Model,
-    inputs: _Inputs,
-    steps: int | None,
-) -> Recorder:
+def _recorder(model: nn.Module | _Model, inputs: _Inputs, steps: int | None) -> Recorder:
     """Open a recorder of a model on problems or canvases."""
     if isinstance(inputs, Tensor):
         inputs = inputs.cpu().numpy()

@@ -90,10 +90,7 @@ class CellCache:
         return Decided(inputs[:, -outputs:], log_right, log_symbol)
 
     def compute(
-        self,
-        tokens: Tensor,
-        messages: Tensor,
-        fronts: Iterable[tuple[slice, Tensor]],
+        self, tokens: Tensor, messages: Tensor, fronts: Iterable[tuple[slice, Tensor]]
     ) -> Decided:
         """Return the decisions of N cells, computed by `canvas.cells.order.wavefront`.
 

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 def load_puzzle_solver(
-    path: str | Path,
-    steps: int | None = None,
-    device: str = "auto",
-    voting: "Voting | None" = None,
+    path: str | Path, steps: int | None = None, device: str = "auto", voting: "Voting | None" = None
 ) -> "PuzzleSolver":
     """Load a model that was trained on arrays of puzzles.
 

@@ -46,15 +46,7 @@ attention and of signals, where the model has these. --lens, --patch and --salie
 _SPARE = 4  # supervision steps that are shown beyond those that were taken
 _EXPLAINED = 3  # supervision steps with maps of saliency
 _FILM = "solving.gif"
-_PICTURES = (
-    "rows",
-    "settled",
-    "attention",
-    "signals",
-    "lens",
-    "patch",
-    "saliency",
-)  # all possible ones
+_PICTURES = ("rows", "settled", "attention", "signals", "lens", "patch", "saliency")
 
 
 def add_arguments(parser: Parser) -> None:

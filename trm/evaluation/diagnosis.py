@@ -68,10 +68,7 @@ def shifted(row: WrongRow) -> bool:
     """
     rest, blank = row.written[row.at :], np.full(1, symbols.BLANK, row.truth.dtype)
     least = min(2, _filled(row.truth))
-    for moved in (
-        np.concatenate([blank, row.truth[:-1]]),
-        np.concatenate([row.truth[1:], blank]),
-    ):
+    for moved in (np.concatenate([blank, row.truth[:-1]]), np.concatenate([row.truth[1:], blank])):
         moved_rest = moved[row.at :]
         if np.array_equal(rest, moved_rest) and _filled(moved_rest) >= least:
             return True

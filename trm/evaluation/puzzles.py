@@ -78,10 +78,7 @@ def measure_puzzles(
 
 
 def write_measured(
-    output: Path,
-    models: list[tuple[str, PuzzleSolver]],
-    puzzles: Puzzles,
-    folder: str,
+    output: Path, models: list[tuple[str, PuzzleSolver]], puzzles: Puzzles, folder: str
 ) -> list[dict[str, Any]]:
     """Measure models on the same puzzles, and write ``puzzles.json`` and ``puzzles.jsonl``.
 

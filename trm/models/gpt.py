@@ -174,12 +174,7 @@ class GPT(Network):
 
     @torch.no_grad()
     def generate(
-        self,
-        forced: Tensor,
-        height: int,
-        width: int,
-        end: int,
-        sampler: Sampler | None = None,
+        self, forced: Tensor, height: int, width: int, end: int, sampler: Sampler | None = None
     ) -> Generated:
         """Write a token wherever none is given. Call in evaluation mode.
 

@@ -260,10 +260,7 @@ class CanvasModule(L.LightningModule):
             return self._score(batch, group, uncalibrated)
 
     def _score(
-        self,
-        batch: tuple[Problems, WorkedDrawing],
-        group: str,
-        uncalibrated: Predictor | None,
+        self, batch: tuple[Problems, WorkedDrawing], group: str, uncalibrated: Predictor | None
     ) -> Validated:
         problems, drawing = batch
         predictor = uncalibrated or self.predictor()

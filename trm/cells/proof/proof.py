@@ -18,9 +18,7 @@ from trm.cells.proof.latent import Explored
 from trm.cells.proof.laws import Laws
 from trm.cells.proof.notes import ARITHMETIC, PROVED, REFUTED, proof_digest
 from trm.cells.proof.program import TABLE, CellProgram, write_python
-from trm.cells.proof.search import (
-    Counterexample,
-)
+from trm.cells.proof.search import Counterexample
 from trm.checkpoints import PROOF_SUFFIX
 from trm.io.files import make_own_folder, read_object, versions, write_json, write_text
 from trm.models.iterative import weights_hash

@@ -17,13 +17,7 @@ from trm.cells.proof.laws import by_checker, of_rule, of_the_package, survey
 from trm.cells.proof.notes import COMPUTES, LAWFUL, OPEN, PROVED, REFUTED
 from trm.cells.proof.program import CellProgram
 from trm.cells.proof.proof import Proof, Tested
-from trm.cells.proof.search import (
-    ByOpInputs,
-    BySolving,
-    hunt,
-    shown_on,
-    smallest_wrong,
-)
+from trm.cells.proof.search import ByOpInputs, BySolving, hunt, shown_on, smallest_wrong
 from trm.runtime.progress import Report, listening, report
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.solver import Solver

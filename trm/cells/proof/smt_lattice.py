@@ -25,15 +25,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from trm.cells.proof import check
-from trm.cells.proof.smt_writer import (
-    CLOSED,
-    SAT,
-    Query,
-    Writer,
-    all_of,
-    any_of,
-    define,
-)
+from trm.cells.proof.smt_writer import CLOSED, SAT, Query, Writer, all_of, any_of, define
 
 if TYPE_CHECKING:
     from trm.cells.proof.program import CellProgram

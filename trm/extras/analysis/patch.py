@@ -199,11 +199,7 @@ class HeadEffects:
 
 @standard_settings()
 def head_effects(
-    solver: Solver,
-    size: dict[str, int],
-    kinds: Sequence[str] = (),
-    pairs: int = 50,
-    seed: int = 0,
+    solver: Solver, size: dict[str, int], kinds: Sequence[str] = (), pairs: int = 50, seed: int = 0
 ) -> list[HeadEffects]:
     """Patch each head in turn, in pairs of held-out problems that differ in one respect.
 

@@ -330,11 +330,7 @@ def drawn_sizes(
 
 
 def read_training(
-    solver: Solver,
-    problems: int,
-    seed: int,
-    steps: Sequence[int],
-    all_rows: bool = True,
+    solver: Solver, problems: int, seed: int, steps: Sequence[int], all_rows: bool = True
 ) -> tuple[CellFeatures, str]:
     """Return the cells of problems of the training split, and the main name, see `read`."""
     parts = []
@@ -348,9 +344,7 @@ def read_training(
 
 @standard_settings()
 def run_probes(
-    solver: Solver,
-    sizes: Sequence[dict[str, int]],
-    settings: ProbeSettings,
+    solver: Solver, sizes: Sequence[dict[str, int]], settings: ProbeSettings
 ) -> ProbeStudy:
     """Probe a frozen model on problems of several sizes.
 

@@ -168,10 +168,7 @@ def heads_of(
 
 @standard_settings()
 def compare_heads(
-    solver: Solver,
-    size: dict[str, int],
-    problems: int = 16,
-    seed: int = 0,
+    solver: Solver, size: dict[str, int], problems: int = 16, seed: int = 0
 ) -> Comparison:
     """Compare the heads of a model with selectors, on all rows of problems of one size.
 
