@@ -100,13 +100,10 @@ def check_problems(texts: list[str], checkpoint: str | Path | None = None) -> No
 
 def _task_of(settings: dict[str, Any]) -> Task | None:
     """Return a task from its settings; None: loading the checkpoint raises a better error."""
-    from canvas.tasks import TASKS
+    from trm.checkpoints.loading import restored_task
 
-    name = settings.pop("task", None)
-    settings.pop("repeats", None)  # of older files
     try:
-        kind = TASKS[name]
-        return kind(**settings) if settings["layout"] in kind.layouts else None
+        return restored_task(settings)
     except (KeyError, TypeError, ValueError):
         return None
 
