@@ -167,7 +167,8 @@ class TinyRecursiveModel(IterativeModel):
         """
         logits = self.lm_head(z[:, self.config.prefix_length :])
         blank = logits.new_zeros(logits.shape[-1])
-        blank[BLANK] = _CERTAIN
+        if context.places is not None:  # puzzles have no blank symbol, and all cells are tokens
+            blank[BLANK] = _CERTAIN
         return context.on_canvas(logits, blank), self.halt_logits(z, context)
 
     def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
