@@ -2,7 +2,7 @@
 # make test         run all tests
 # make check        formatter, linter and type checker, as the gate runs them
 # make notebooks    run the notebooks in examples/, in some minutes
-# make coq          write the theorem of an integer model, MODEL=column-int4-seed0, and check it with coqc
+# make coq          write the theorem of an integer model, MODEL=tiny-int4-seed0, and check it with coqc
 # make install      only install into .venv
 # make docs         build the website of the docs in build/site, with warnings as errors
 # make docs-serve   the same at http://localhost:8000
@@ -63,7 +63,7 @@ notebooks: $(INSTALLED)
 	$(PIP) --group notebooks
 	$(BIN)/python -m pytest -m slow tests/examples/test_notebooks.py
 
-MODEL ?= column-int4-seed0
+MODEL ?= tiny-int4-seed0
 coq: $(INSTALLED)
 	@command -v coqc >/dev/null || { echo "make coq needs coqc: apt install coq"; exit 1; }
 	@mkdir -p build/coq

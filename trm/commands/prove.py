@@ -28,7 +28,7 @@ examples:
   trm prove --checkpoint runs/quickstart --output proof
   trm prove --check proof                                # check again, without the model
   trm prove --checkpoint runs/addition --smt sum.smt2    # for z3 or cvc5: a second opinion
-  trm prove --checkpoint column-int4-seed0 --coq sums.v  # a theorem that Coq checks
+  trm prove --checkpoint tiny-int4-seed0 --coq product.v # a theorem that Coq checks
   trm prove --checkpoint runs/debug --search 500         # any model: search for an error
 
 A cell that reads decided messages has finitely many inputs. A model that computes its layout's rule
@@ -56,7 +56,8 @@ def add_arguments(parser: Parser) -> None:
     what = "write table, laws and theorem of a proved model as SMT-LIB, for z3 or cvc5; for sums, "
     what += "and lattices"
     add("--smt", metavar="FILE", help=what)
-    what = "write a proved model in integers as a Coq development with its theorem; for sums"
+    what = "write a proved model in integers as a Coq development with its theorem; for the layouts "
+    what += "column and standard"
     add("--coq", metavar="FILE", help=what)
     what = "if the model is not proved, search N structured problems for an error; for any model"
     add("--search", type=whole(1), default=0, metavar="N", help=what)
@@ -125,7 +126,7 @@ def run(args: Arguments) -> int:
         assert proof.program is not None
         Path(args.smt).write_text(smt.to_smt(proof.program), encoding="utf-8")
     if args.coq and proof.verdict == PROVED:
-        text = coq.to_coq(solver.predictor.model, solver.task.base)
+        text = coq.to_coq(solver.predictor.model, solver.task.layout, solver.task.base)
         Path(args.coq).write_text(text, encoding="utf-8")
     show(proof, _call(args, proof))
     if args.output:

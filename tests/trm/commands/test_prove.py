@@ -392,7 +392,7 @@ def test_a_proved_sum_is_written_for_other_solvers(command, tmp_path):
     assert '(echo "lattice_product: expected unsat")' in text
 
 
-def test_a_proved_integer_model_of_sums_is_written_for_coq(command, tmp_path):
+def test_a_proved_integer_model_is_written_for_coq(command, tmp_path):
     words = ("prove", "--checkpoint", MODELS / "column-int4-seed0.safetensors")
     ran = command(*words, "--coq", "sums.v", folder=tmp_path)
     assert "coq    sums.v, for `coqc FILE`" in ran.out
@@ -405,7 +405,7 @@ def test_a_proved_integer_model_of_sums_is_written_for_coq(command, tmp_path):
     ran = command(*words, "--coq", "none.v", folder=tmp_path, code=2)
     assert "--coq is for models in integers: write one with `trm inspect --export" in ran.err
     ran = command("prove", "--coq", "none.v", folder=tmp_path, code=2)
-    assert "there is no theorem in Coq for the layout lattice, only for column" in ran.err
+    assert "no theorem in Coq for the layout lattice, only for column, standard" in ran.err
     assert not (tmp_path / "none.v").exists()
 
 

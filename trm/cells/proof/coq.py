@@ -7,7 +7,7 @@ The file consists of `canvas.v`, with definitions and proofs for any network, th
 one, then the theorem. Coq runs that network, in its own integers, on all inputs that a cell can
 have. So nothing that is written here or in other Python has to be correct for the theorem to hold.
 
-Layouts: `column`.
+Layouts: `column`, sums; `standard`, products.
 """
 
 import re
@@ -15,19 +15,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from canvas.cells.spec import OWN, TOKEN
+from canvas.cells.spec import TOKEN
 from trm.cells.integer import Fraction, IntegerCellModel, Rows
 
-LAYOUTS = ("column",)
-_GENERAL = Path(__file__).with_name("canvas.v")
-
-_THEOREM = """
-(* ---- 5. The theorem ---- *)
-
-Definition network := Network.prepare Weights.network.
+_THEOREMS = {
+    "column": """
 Definition cell := Network.adder network.
 
-(* Coq runs the network on all inputs. *)
+(* Coq runs the network on all inputs of a cell. *)
 Lemma network_agrees : adds_in_every_cell {base} cell = true.
 Proof. vm_cast_no_check (eq_refl true). Qed.
 
@@ -42,7 +37,29 @@ Theorem this_network_adds : forall width margin sign numbers last,
 Proof. exact (sums_are_shown {base} ltac:(lia) cell network_agrees). Qed.
 
 Print Assumptions this_network_adds.
-"""
+""",
+    "standard": """
+Import Products.
+Definition op := Network.decide network.
+
+(* Coq runs the network on all inputs of the ops of a cell. *)
+Lemma network_agrees : multiplies_in_every_op {base} op = true.
+Proof. vm_cast_no_check (eq_refl true). Qed.
+
+(* For any two numbers, of any length: the canvas that the network fills is the one with all correct
+   products, and its last row shows a * b. *)
+Theorem this_network_multiplies : forall width a b digits_of_b sign,
+  has_digits {base} b digits_of_b -> digits_of_b <= sign < width -> a * b < {base} ^ width ->
+  let filled := fill (standard_cell op) (product_canvas {base} width a b digits_of_b sign) in
+  filled = solved_product {base} width a b digits_of_b sign
+  /\\ value {base} (List.last filled []) = a * b.
+Proof. exact (products_are_shown {base} op ltac:(lia) network_agrees). Qed.
+
+Print Assumptions this_network_multiplies.
+""",
+}
+LAYOUTS = tuple(_THEOREMS)
+_GENERAL = Path(__file__).with_name("canvas.v")
 
 
 def demand(model: Any, layout: str, file: Path) -> None:
@@ -66,21 +83,18 @@ def demand(model: Any, layout: str, file: Path) -> None:
         raise ValueError("there is no theorem in Coq for latent codes: leave out --coq")
 
 
-def to_coq(model: IntegerCellModel, base: int) -> str:
+def to_coq(model: IntegerCellModel, layout: str, base: int) -> str:
     """Return the file: definitions and proofs, the weights, the theorem."""
-    general = _GENERAL.read_text(encoding="utf-8")
-    lines = ["", "(* ---- 4. The weights ---- *)", "", "Module Weights."]
-    lines += ["Import Sint63 Network.", "Local Open Scope sint63_scope.", ""]
-    return (
-        general
-        + "\n".join([*lines, *_weights(model), "End Weights.", ""])
-        + _THEOREM.format(base=base)
-    )
+    parts = [_GENERAL.read_text(encoding="utf-8"), "(* ---- 5. The weights ---- *)\n"]
+    parts += ["Module Weights.\nImport Sint63 Network.\nLocal Open Scope sint63_scope.\n"]
+    parts += [*_weights(model), "End Weights.\n\n(* ---- 6. The theorem ---- *)\n"]
+    parts += ["Definition network := Network.prepare Weights.network."]
+    return "\n".join(parts) + _THEOREMS[layout].format(base=base)
 
 
 def _weights(model: IntegerCellModel) -> Iterator[str]:
     """Yield the definition of each part of a network, and of the network."""
-    config, encoding = model.config, model.encoding
+    config = model.config
     for i, block in enumerate(model.layers):
         for name in ("query", "key_value", "out", "gate_up", "down"):
             yield _define(f"{name}_{i}", "weights", _list(_rows(getattr(block, name))))
@@ -101,35 +115,24 @@ def _weights(model: IntegerCellModel) -> Iterator[str]:
     heads = [_list(rows.pop(0) for _ in range(size)) for size in model.outputs.values()]
     yield _define("head_rows", "list (list (int * int * vector * int))", _list(heads))
     yield _define("all_ops", "list op", _list(_ops(model)))
-    outputs = [*model.outputs]
-    passed = [
-        _indices(map(outputs.index, names))
-        for direction, names in encoding.directions.items()
-        if direction != OWN
-    ]
     blocks = _list(f"block_{i}" for i in range(len(model.layers)))
     parts = [blocks, f"{config.H_cycles}%nat {config.L_cycles}%nat"]
     parts += [_integers(start.tolist()) for start in (model.H_init, model.L_init)]
     parts += ["embed_tokens embed_messages embed_presence embed_ops"]
     parts += [_fraction(model.to_message), _fraction(model.to_head), "head_rows all_ops"]
-    yield _define("network", "network", "\n  ".join(["Network", *parts, _list(passed)]))
+    yield _define("network", "network", "\n  ".join(["Network", *parts]))
 
 
 def _ops(model: IntegerCellModel) -> Iterator[str]:
-    """Yield the ops in an order in which each reads what ops before it have decided."""
-    encoding, outputs, signals = model.encoding, [*model.outputs], [*model.signals]
-    for i in (i for level in encoding.levels for i in level):
-        op, directions = encoding.ops[i], []
-        for (direction, passed), names in zip(
-            encoding.directions.items(), encoding.inputs[i], strict=True
-        ):
-            message = outputs if direction == OWN else passed
-            places = (f"({message.index(n)}, {signals.index(n)})%nat" for n in names if n)
-            whole, presence = str(op.inputs is None).lower(), str("" in names).lower()
-            directions.append(f"Reads {whole} {presence} {_list(places)}")
+    """Yield the ops: whether they read the symbol, what from each direction, their outputs."""
+    outputs, signals = [*model.outputs], [*model.signals]
+    for op, directions in zip(model.encoding.ops, model.encoding.inputs, strict=True):
+        reads = (
+            f"Reads {str('' in names).lower()} {_indices(signals.index(n) for n in names if n)}"
+            for names in directions
+        )
         reads_token = str(op.inputs is None or TOKEN in op.inputs).lower()
-        decided = _indices(map(outputs.index, op.outputs))
-        yield f"Op {i}%nat {reads_token} {_list(directions)} {decided}"
+        yield f"Op {reads_token} {_list(reads)} {_indices(map(outputs.index, op.outputs))}"
 
 
 def _define(name: str, sort: str, body: str) -> str:

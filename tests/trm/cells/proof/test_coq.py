@@ -4,28 +4,66 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
 
+from canvas.cells.spec import TOKEN, input_name
 from trm.cells.integer import IntegerCellModel, Rows
 from trm.cells.proof import coq
 from trm.cells.quantise import quantised
 
 
+class Case(NamedTuple):
+    """An integer model with its layout, in base 3."""
+
+    model: IntegerCellModel
+    layout: str
+
+    @property
+    def text(self) -> str:
+        return coq.to_coq(self.model, self.layout, 3)
+
+
+@pytest.fixture(scope="module", params=["sums", "written"])
+def case(request) -> Case:
+    trained = request.getfixturevalue(request.param)
+    model = quantised(trained.model, torch.from_numpy(trained.comparison.numbers), 8)
+    return Case(model, trained.task.layout)
+
+
+GENERAL = """From Coq Require Import List Arith Lia.
+From Coq Require PrimInt63 Sint63.
+Require Import canvas.
+Import ListNotations Canvas.
+"""
+
+
+def coqc(folder: Path, file: str) -> subprocess.CompletedProcess[str]:
+    """What coqc answers to a file."""
+    words = ["coqc", "-q", file]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=900)
+
+
 @pytest.fixture(scope="module")
-def adder(sums) -> IntegerCellModel:
-    """A model of ternary sums in integers."""
-    return quantised(sums.model, torch.from_numpy(sums.comparison.numbers), 8)
+def general(tmp_path_factory) -> Path:
+    """A folder with the definitions and proofs that all models have, compiled."""
+    if not shutil.which("coqc"):
+        pytest.skip("no coqc is installed")
+    folder = tmp_path_factory.mktemp("coq")
+    shutil.copy(Path(coq.__file__).with_name("canvas.v"), folder)
+    ran = coqc(folder, "canvas.v")
+    assert ran.returncode == 0, ran.stderr
+    return folder
 
 
 def checked(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """What coqc answers to a file."""
-    if not (coqc := shutil.which("coqc")):
-        pytest.skip("no coqc is installed")
-    (folder / "sums.v").write_text(text)
-    words = [coqc, "-q", "sums.v"]
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=600)
+    """What coqc answers to a written file, in which the general part is compiled already."""
+    _, mark, own = text.partition("(* ---- 5. The weights ---- *)")
+    assert mark
+    (folder / "own.v").write_text(GENERAL + own)
+    return coqc(folder, "own.v")
 
 
 def matrix(text: str, name: str) -> list[list[int]]:
@@ -35,44 +73,56 @@ def matrix(text: str, name: str) -> list[list[int]]:
     return [list(map(int, row)) for row in numbers]
 
 
-def test_the_file_has_all_weights(adder):
-    text = coq.to_coq(adder, 3)
-    block = adder.layers[0]
-    parts = {"embed_tokens": adder.embed_tokens, "embed_messages": adder.embed_messages}
-    parts |= {"head_rows": adder.head, "query_0": block.query, "key_value_0": block.key_value}
+def test_the_file_has_all_weights(case):
+    model, text = case.model, case.text
+    block = model.layers[0]
+    parts = {"embed_tokens": model.embed_tokens, "embed_messages": model.embed_messages}
+    parts |= {"head_rows": model.head, "query_0": block.query, "key_value_0": block.key_value}
     parts |= {"out_0": block.out, "gate_up_0": block.gate_up, "down_0": block.down}
-    assert len(parts) == sum(isinstance(part, Rows) for part in adder.modules())
+    parts |= {"embed_ops": model.embed_ops} if model.embed_ops else {}
+    assert len(parts) == sum(isinstance(part, Rows) for part in model.modules())
+    assert text.startswith(Path(coq.__file__).with_name("canvas.v").read_text())
     for name, part in parts.items():
         fractions = part.fraction.multiplier, part.fraction.shift
         rows = torch.cat((torch.stack(fractions, dim=1), part.integers), dim=1)
-        rows = rows[:-1] if part is adder.head else rows  # without that of halting
-        assert matrix(text, name) == rows.tolist(), name
+        rows = rows[:-1] if part is model.head else rows  # without that of halting
+        found = matrix(text, name)
+        if part is model.embed_messages:
+            found += matrix(text, "embed_presence")
+        assert found == rows.tolist(), name
 
 
-def test_coq_decides_as_the_model_on_any_input(adder, tmp_path):
-    ids = torch.randperm(adder.encoding.starts[-1], generator=torch.manual_seed(0))[:150].sort()[0]
-    outputs, _ = adder.cells(adder.reader.decode(ids))
-    (_, _, inputs), *_ = adder.encoding.decode(ids.numpy())
-
-    def message(i: int, place: str, *names: str) -> str:
-        classes = "; ".join(str(inputs[f"{place}.{name}"][i]) for name in names)
-        return f"Some [{classes}]" if inputs[place][i] else "None"
-
-    cells = [
-        f"decide network {inputs['token'][i]} "
-        f"[{message(i, 'right', 'sum_carry')}; {message(i, 'above', 'addend', 'sum')}]"
-        for i in range(len(ids))
-    ]
-    text = coq.to_coq(adder, 3).partition("(* Coq runs the network")[0]
-    asked = "; ".join(f"Network.{cell}" for cell in cells)
-    ran = checked(f"{text}Eval vm_compute in [{asked}].\n", tmp_path)
+def test_coq_decides_as_the_model_on_any_input(case, general):
+    model, encoding = case.model, case.model.encoding
+    ids = torch.randperm(encoding.starts[-1], generator=torch.manual_seed(0))[:150].sort()[0]
+    outputs, _ = model.cells(model.reader.decode(ids))
+    decided, asked, wanted = model.decided(outputs), [], []
+    for i, (op, here, inputs) in enumerate(encoding.decode(ids.numpy())):
+        reads = [
+            (input_name(direction, ""), [input_name(direction, name) for name in names])
+            for direction, names in zip(encoding.directions, encoding.inputs[i], strict=True)
+        ]
+        for row, at in enumerate(here):
+            messages = (
+                f"Some [{'; '.join(str(inputs[name][row]) for name in names)}]"
+                if names and (op.inputs or inputs[neighbour][row])
+                else "None"
+                for neighbour, names in reads
+            )
+            token = inputs[TOKEN][row] if TOKEN in inputs else 0
+            asked.append(f"Network.decide network {i} {token} [{'; '.join(messages)}]")
+            places = [[*model.outputs].index(name) for name in op.outputs]
+            wanted.append(decided[at, places].tolist())
+    text = case.text.partition("Definition network :=")[0]
+    text += "Definition network := Network.prepare Weights.network.\n"
+    ran = checked(f"{text}Eval vm_compute in [{'; '.join(asked)}].\n", general)
     assert ran.returncode == 0, ran.stderr
-    decided = [list(map(int, row.split(";"))) for row in re.findall(r"\[([\d;\s]+)]", ran.stdout)]
-    assert decided == adder.decided(outputs).tolist()
+    found = [list(map(int, row.split(";"))) for row in re.findall(r"\[([\d;\s]+)]", ran.stdout)]
+    assert found == wanted
 
 
-def test_coq_confirms_that_a_network_adds(adder, tmp_path):
-    ran = checked(coq.to_coq(adder, 3), tmp_path)
+def test_coq_confirms_the_theorem_of_a_network(case, general):
+    ran = checked(case.text, general)
     assert ran.returncode == 0, ran.stderr
     _, _, assumed = ran.stdout.partition("Axioms:\n")
     names = {line.partition(" :")[0] for line in assumed.splitlines() if " : " in line}
@@ -80,22 +130,22 @@ def test_coq_confirms_that_a_network_adds(adder, tmp_path):
     assert {name.removeprefix("PrimInt63.") for name in names} <= primitive
 
 
-def test_coq_refuses_a_network_that_errs(adder, tmp_path):
-    bias = adder.head_bias.clone()
-    adder.head_bias[2] += 2**14  # writes the digit 1 everywhere
+def test_coq_refuses_a_network_that_errs(case, general):
+    bias = case.model.head_bias.clone()
+    case.model.head_bias[2] += 2**14  # writes the digit 1 everywhere
     try:
-        ran = checked(coq.to_coq(adder, 3), tmp_path)
+        ran = checked(case.text, general)
     finally:
-        adder.head_bias.copy_(bias)
+        case.model.head_bias.copy_(bias)
     assert ran.returncode != 0
-    assert "network_agrees" in ran.stderr or "adds_in_every_cell" in ran.stderr
+    assert 'has type "true = true"' in ran.stderr
 
 
-def test_other_models_and_layouts_are_refused(sums, adder):
+def test_other_models_and_layouts_are_refused(sums, case):
     with pytest.raises(ValueError, match=r"--coq is for models in integers: .* --dtype int8"):
         coq.demand(sums.model, "column", Path("sums.v"))
     with pytest.raises(ValueError, match="no theorem in Coq for the layout lattice, only for col"):
-        coq.demand(adder, "lattice", Path("sums.v"))
+        coq.demand(case.model, "lattice", Path("sums.v"))
     with pytest.raises(ValueError, match=r"--coq my-sums.v: Coq needs a name of letters"):
-        coq.demand(adder, "column", Path("my-sums.v"))
-    coq.demand(adder, "column", Path("folder-1/sums.v"))
+        coq.demand(case.model, "column", Path("my-sums.v"))
+    coq.demand(case.model, case.layout, Path("folder-1/sums.v"))
