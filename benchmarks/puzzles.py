@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
+from canvas.mazes import ON_PATH, PUBLISHED, draw_maze, path
 from trm.io.puzzle_files import PuzzleFormat, write_puzzles
 
 TEST_SHARE = 0.2  # of the classes of Sudoku, or of mazes
@@ -233,34 +234,13 @@ def write_sudoku(args: argparse.Namespace) -> dict[str, str]:
 def maze(size: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return a maze, uint8 [size, size], and its path; ids as in the published mazes.
 
-    Rooms are at odd places, of which a random depth-first search makes a tree; ``#`` (1) is a wall,
-    a blank (2) is open, S (3) is the start, G (4) the goal and o (5) the path between them.
+    ``#`` (1) is a wall, a blank (2) is open, S (3) is the start, G (4) the goal and o (5) the path
+    between them.
     """
-    grid = np.ones((size, size), dtype=np.uint8)
-    rooms = [(i, j) for i in range(1, size - 1, 2) for j in range(1, size - 1, 2)]
-    start = rooms[random.integers(len(rooms))]
-    grid[start] = 2
-    before, todo = {start: start}, [start]
-    while todo:
-        i, j = todo[-1]
-        steps = ((i - 2, j), (i + 2, j), (i, j - 2), (i, j + 2))
-        near = [p for p in steps if 0 < p[0] < size - 1 and 0 < p[1] < size - 1 and grid[p] == 1]
-        if not near:
-            todo.pop()
-            continue
-        room = near[random.integers(len(near))]
-        grid[(i + room[0]) // 2, (j + room[1]) // 2] = grid[room] = 2
-        before[room] = i, j
-        todo.append(room)
-    others = [room for room in rooms if room != start]
-    place = goal = others[random.integers(len(others))]
+    grid = draw_maze(size, random)
     solution = grid.copy()
-    while place != start:
-        i, j = before[place]
-        solution[(i + place[0]) // 2, (j + place[1]) // 2] = solution[place] = 5
-        place = i, j
-    for canvas in (grid, solution):
-        canvas[start], canvas[goal] = 3, 4
+    for cell in path(grid)[1:-1]:
+        solution[cell] = ON_PATH
     return grid, solution
 
 
@@ -278,11 +258,11 @@ def write_mazes(args: argparse.Namespace) -> dict[str, str]:
         since += 1
         if len(found[split]) < wanted[split] and grid.tobytes() not in found[split]:
             found[split][grid.tobytes()], since = (grid, solution), 0
-    form, lines = PuzzleFormat(args.size, args.size, 6, 0, 0, "~#_SGo"), {}
+    form, lines = PuzzleFormat(args.size, args.size, 6, 0, 0, PUBLISHED), {}
     for split, mazes in found.items():
         inputs, labels = (np.array(part) for part in zip(*mazes.values(), strict=True))
         write_puzzles(args.output, split, form, inputs, labels)
-        path = (labels == 5).sum(axis=(1, 2)) + 1
+        path = (labels == ON_PATH).sum(axis=(1, 2)) + 1
         lines[split] = (
             f"{len(inputs):,} mazes, {path.mean():.1f} steps from start to goal on average"
         )

@@ -99,6 +99,8 @@ class RowSteps(NamedTuple):
 def row_steps(drawing: WorkedDrawing, step: np.ndarray | None = None) -> RowSteps:
     """Return one row step of each problem, or all row steps.
 
+    Without a given row, as in a maze, all rows are masked in each step.
+
     Args:
         drawing: of B problems.
         step: of each problem, int64 [B] from 0; None: all steps, problem by problem.
@@ -110,9 +112,12 @@ def row_steps(drawing: WorkedDrawing, step: np.ndarray | None = None) -> RowStep
     row = np.arange(drawing.truth.shape[1])[:, None]
     target = (drawing.row_of_step(0)[problem] + step)[:, None, None]
     unknown = ~drawing.given[problem]
+    together = (drawing.first_step[problem] == 0)[:, None, None]
     answer = unknown & (row == target)
-    labels = np.where(unknown & (row > target), np.uint8(symbols.BLANK), drawing.truth[problem])
-    inputs = np.where(answer, np.uint8(symbols.MASK), labels)
+    labels = np.where(
+        unknown & (row > target) & ~together, np.uint8(symbols.BLANK), drawing.truth[problem]
+    )
+    inputs = np.where(answer | (unknown & together), np.uint8(symbols.MASK), labels)
     return RowSteps(inputs, labels, answer, problem, step)
 
 

@@ -51,6 +51,9 @@ class Layout(ABC):
     sign: int | None
     margin: int = 0  # columns at the right end that digits of the rows never use
     given_columns: int = 0  # columns at the right end that are given in every row
+    # True: all its cells are filled in at the same time, but those that `write_operands` writes; no
+    # row is given, and nothing is filled in beside a solution.
+    together: bool = False
     from_the_left: bool = False  # whether the rows of a drawing begin at its left end
     # Messages and function of its cells; None: not declared.
     local_rule: type[LocalRule] | None = None
@@ -125,7 +128,7 @@ class Layout(ABC):
 
     def first_step(self, problems: Problems) -> np.ndarray:
         """Return the first row to be filled in, int64 [B]; by default below the operands."""
-        return problems.counts
+        return problems.counts * (not self.together)
 
     def draw(
         self,
@@ -136,7 +139,8 @@ class Layout(ABC):
         left: np.ndarray | int = 0,
     ) -> Drawing:
         """Draw unsolved problems; arguments as for `draw_worked`."""
-        return Drawing(**_placed(self._begin(problems), height, width, top, left))
+        drawn = self._begin(problems)
+        return Drawing(**_placed(drawn, height, width, top, left, self.together))
 
     def draw_worked(
         self,
@@ -162,7 +166,8 @@ class Layout(ABC):
         """
         drawn = self._work(problems, trim)
         kinds = drawn.pop("kinds")
-        return WorkedDrawing(**_placed(drawn, height, width, top, left), kinds=kinds)
+        placed = _placed(drawn, height, width, top, left, self.together)
+        return WorkedDrawing(**placed, kinds=kinds)
 
     def _work(self, problems: Problems, trim: bool) -> dict[str, Any]:
         """Return the parts of a `WorkedDrawing` by name, with columns from right to left."""
@@ -332,6 +337,8 @@ class Layout(ABC):
         given[row < first[:, None]] = True
         given[:, :, : self.given_columns] = True
         given &= (row < heights[:, None])[:, :, None]
+        if self.together:
+            given |= canvases != symbols.BLANK
         sizes = {"heights": heights, "widths": widths, "first_step": first}
         return {**sizes, "canvases": canvases, "given": given}
 
@@ -371,8 +378,12 @@ def _placed(
     width: int | None,
     top: np.ndarray | int,
     left: np.ndarray | int,
+    outside: bool,
 ) -> dict[str, Any]:
-    """Place the output of `Layout._begin` on canvases, see `Layout.draw_worked`."""
+    """Place the output of `Layout._begin` on canvases, see `Layout.draw_worked`.
+
+    ``outside``: whether the cells beside a solution are given.
+    """
     heights, widths = drawn["heights"], drawn["widths"]
     height = int(heights.max(initial=1)) if height is None else height
     width = int(widths.max(initial=1)) if width is None else width
@@ -382,14 +393,15 @@ def _placed(
         needed = f"at least {bottom} x {right} (height x width), not {height} x {width}"
         raise ValueError(f"a worked solution needs a canvas of {needed}")
     B, R, C = drawn["given"].shape
-    drawn["given"] &= np.arange(C) < widths[:, None, None]
+    beyond = np.arange(C) >= widths[:, None, None]
+    drawn["given"] = drawn["given"] & ~beyond | beyond & outside
     # Blank cells of a drawing may lie beyond the canvas, below and on the left.
     below, beside = (top + R).max(initial=0), (C - left - widths).max(initial=0)
     at = np.arange(B), top, left + widths + beside - C
     found = {**drawn, "top": top, "left": left}
     for name in ("canvases", "given", "truth"):
         if (part := drawn.get(name)) is not None:
-            blank = False if name == "given" else symbols.BLANK
+            blank = outside if name == "given" else symbols.BLANK
             room = np.full((B, max(height, below), beside + width), blank, dtype=part.dtype)
             windows = sliding_window_view(room, (R, C), axis=(1, 2), writeable=True)
             windows[at] = part[:, :, ::-1]

@@ -18,13 +18,13 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "a3b6569507add71c07870fd27707f67ac4c42838b688ed401f8d12b907d1ee1e"
+SOURCES = "adb063195aef5d7c587783c23b432966db58cee06b7824492b6c6931e796e95b"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.
 _FILES = (
     *("addition.py", "arithmetic.py", "layouts.py", "multiplication.py", "symbols.py", "task.py"),
-    *("division.py", "rule110.py", "subtraction.py", "texts.py"),
+    *("division.py", "mazes.py", "rule110.py", "subtraction.py", "texts.py"),
     *("cells/local_rule.py", "cells/spec.py", "cells/rules/*.py"),
 )
 _FOREIGN = {"numpy", "torch", *sys.stdlib_module_names}  # top-level packages that are not hashed

@@ -32,6 +32,7 @@ class Task(ABC):
     signs: str  # accepted between two operands in typed problems
     smallest: int = 1  # smallest random operand, 0 or 1; typed problems may always contain 0
     requires: str = ""  # sentence on the problems that `allows` allows, for messages
+    unit: str = "letters"  # of the length of texts
     arity: tuple[int, int] = (2, 2)  # fewest and most operands of a problem
     # Pairs of measures of a problem's size for the axes of a grid, the default first.
     grids: tuple[tuple[str, str], ...] = (("digits_a", "digits_b"),)
@@ -318,15 +319,17 @@ def draw_sizes(words: np.ndarray, sizes: np.ndarray, bias: float) -> np.ndarray:
 
 
 def describe_ranges(
-    ranges: Mapping[str, tuple[int, int]], gaps: Mapping[str, tuple[int, ...]] | None = None
+    ranges: Mapping[str, tuple[int, int]],
+    gaps: Mapping[str, tuple[int, ...]] | None = None,
+    unit: str = Task.unit,
 ) -> str:
     """Return sizes of problems as text, like ``1 to 4 x 1 to 4 digits``.
 
-    ``gaps`` are values that are left out, see `Task.gaps`.
+    ``gaps`` are values that are left out, see `Task.gaps`; ``unit`` is that of the task.
     """
     if "length" in ranges:
         (low, high), (_, texts) = ranges["length"], ranges["texts"]
-        return f"{low} to {high} letters" + (f", {texts} texts" if texts > 1 else "")
+        return f"{low} to {high} {unit}" + (f", {texts} texts" if texts > 1 else "")
     if "addends" in ranges:
         (low, high), (fewest, most) = ranges["digits"], ranges["addends"]
         addends = f"{fewest} to {most}" if fewest < most else fewest

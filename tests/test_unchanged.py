@@ -15,6 +15,7 @@ from canvas.addition import Addition
 from canvas.cells.drawn import draw_signals
 from canvas.division import Division
 from canvas.drawing import row_steps, sequences
+from canvas.mazes import Maze
 from canvas.sampling import sample
 from canvas.tasks import TASKS as TASK_KINDS
 from trm import load_solver, solve
@@ -74,6 +75,8 @@ def answered(path: str) -> list[object]:
     if not one_size and "trm-note" not in path:
         longest = solver.task.longest[:2]
         longer = [n + max(1, n // 2) for n in longest]
+        if isinstance(solver.task, Maze):
+            longer = [15 * 15]
         problems += sample(solver.task, 78, "test", 0, np.arange(1), longer).to_ints()
     solutions = solve(problems, solver)
     answers = [str(solution.answer) for solution in solutions]

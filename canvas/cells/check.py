@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import NamedTuple
@@ -28,6 +29,7 @@ from canvas.problems import Problems
 from canvas.sampling import sample
 from canvas.symbols import ALL_CHARACTERS, BLANK, DIGIT_IDS, MASK, decode
 from canvas.task import Task
+from canvas.texts import TextTask
 
 QUICK = 64, 32  # canvases of training's lengths, and longer ones, wherever a rule is used
 THOROUGH = 20_000, 2000  # the same, wherever a proof depends on the rule
@@ -37,6 +39,8 @@ _MOST_SAMPLED, _SHORTER = 100, 30  # digits: above 100 in training, numbers of u
 _LONGEST = 24  # digits of the longer numbers
 _MOST_MORE = 2  # operands beyond those of training
 _MOST_SHOWN = 200  # cells of a canvas that is printed in a message
+_LONGER_TEXTS = 8  # letters, or rows of a maze, beyond those of training
+_EDGE_TEXTS = 8  # texts in place of edge cases
 _TRIES = 20  # attempts to draw problems that the task allows
 
 
@@ -166,6 +170,8 @@ def edge_problems(task: Task, rule: LocalRule | None = None) -> Problems:
     different list makes saved proofs invalid.
     """
     base = task.base
+    if isinstance(task, TextTask):  # texts have no zeros and nines
+        return sample(task, 0, "train", 0, np.arange(_EDGE_TEXTS))
     edges = [0, 1, base - 1, base, base**3 + 1, base**5 - base, base**6 - 1]
     operands = list(product(edges, repeat=task.arity[0]))
     if rule and task.arity[0] == 2 < min(task.arity[1], rule.most_operands or task.arity[1]):
@@ -182,16 +188,19 @@ def _problems(
     task: Task, rule: LocalRule, in_range: int, longer: int
 ) -> Iterator[tuple[Problems, bool]]:
     """Yield edge cases, then longer problems, then those of training; True for the last kind."""
+    lengths = None
+    if max(task.longest) > _MOST_SAMPLED and not isinstance(task, TextTask):
+        lengths = [min(n, _SHORTER) for n in task.longest]
+    height, width = task.layout_impl.extent(lengths or task.longest, task.base)
+    # Without an order of writing each cell may be computed as often as there are cells.
+    cells = (height * width) ** (1 if rule.ordered else 2)
+    in_range = min(in_range, max(1, _MOST_CELLS // cells))
+    longer = longer if rule.ordered else min(longer, max(1, in_range // 10))
     yield edge_problems(task, rule), False
     random = Random(0)
     for start in range(0, longer, _LONGER_AT_ONCE):
         count = min(_LONGER_AT_ONCE, longer - start)
         yield _longer(task, rule, random, count), False
-    lengths = None
-    if max(task.longest) > _MOST_SAMPLED:
-        lengths = [min(n, _SHORTER) for n in task.longest]
-    height, width = task.layout_impl.extent(lengths or task.longest, task.base)
-    in_range = min(in_range, max(1, _MOST_CELLS // (height * width)))
     for start in range(0, in_range, _AT_ONCE):
         index = np.arange(start, min(in_range, start + _AT_ONCE))
         yield sample(task, 0, "train", 0, index, lengths), True
@@ -199,6 +208,10 @@ def _problems(
 
 def _longer(task: Task, rule: LocalRule, random: Random, count: int) -> Problems:
     """Draw problems in which one number is longer than any of training, as the task allows."""
+    if isinstance(task, TextTask):
+        more = task.length[1] + 1, task.length[1] + _LONGER_TEXTS
+        drawn = replace(task, length=more)
+        return sample(drawn, random.randrange(2**32), "train", 0, np.arange(count))
     longest = max(task.longest)
     fewest, most = task.arity
     most = min(most, rule.most_operands or most, len(task.longest) + _MOST_MORE)

@@ -1,12 +1,12 @@
 """Inputs and outputs of the cells of drawn solutions."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from canvas import symbols
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.order import WritingOrder, wavefront
+from canvas.cells.order import WritingOrder, settle, wavefront
 from canvas.cells.spec import TOKEN
 from canvas.drawing import WorkedDrawing
 
@@ -22,12 +22,17 @@ class DrawnCellInputs(NamedTuple):
     row: np.ndarray  # int64 [N], of the canvas
     column: np.ndarray  # int64 [N], of the canvas
     sources: np.ndarray  # int64 [N, directions], see `canvas.cells.order.WritingOrder`
+    # Without an order of writing: ids of the distinct cell inputs of all updates, int64, sorted.
+    # The other parts are those of the last update.
+    updates: np.ndarray
 
 
 def drawn_cell_inputs(
     rule: LocalRule, drawing: WorkedDrawing, known_rows: np.ndarray | None = None
 ) -> DrawnCellInputs:
     """Compute the inputs of every cell of worked solutions by the rule, in the order of writing.
+
+    A rule without such an order updates all cells until no message changes.
 
     A solution begins with its first row, ends with its last one, and is as wide as its canvas.
 
@@ -47,21 +52,28 @@ def drawn_cell_inputs(
     order = WritingOrder.of(cells, rule.whole.directions)
     token = tokens[order.canvas, order.row, order.column]
     found: list[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]] = []
+    updates = [np.zeros(0, dtype=np.int64)]
 
-    def decide(cells: slice, around: np.ndarray) -> np.ndarray:
+    def decide(cells: Any, around: np.ndarray) -> np.ndarray:
         cell_inputs = {TOKEN: token[cells]} | rule.received(around)
         outputs = rule.apply(cell_inputs)
+        if order.most:
+            updates.append(np.unique(rule.whole.encode(0, cell_inputs)))
         found.append((cell_inputs, outputs))
         passed = [np.ones_like(token[cells]), *(outputs[name] for name in rule.signals)]
         return np.stack(passed, axis=1)
 
     messages = np.zeros((len(token) + 1, 1 + len(rule.signals)), dtype=np.int64)
+    if order.most:
+        messages[:-1, 0] = 1
+        settle(decide, messages, np.arange(len(token)), order.sources, order.most)
+        found.clear()
     wavefront(decide, messages, order.fronts)
     cell_inputs, outputs = (
         {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         for parts in zip(*found, strict=True)
     )
-    return DrawnCellInputs(cell_inputs, outputs, *order[:4])
+    return DrawnCellInputs(cell_inputs, outputs, *order[:4], np.unique(np.concatenate(updates)))
 
 
 def draw_signals(

@@ -7,7 +7,16 @@ from math import prod
 
 import numpy as np
 
-from canvas.cells.spec import NEIGHBOUR_NAMES, NEIGHBOURS, OWN, TOKEN, Inputs, Op, input_name
+from canvas.cells.spec import (
+    AGAINST,
+    NEIGHBOUR_NAMES,
+    NEIGHBOURS,
+    OWN,
+    TOKEN,
+    Inputs,
+    Op,
+    input_name,
+)
 
 
 class OpEncoding:
@@ -40,6 +49,7 @@ class OpEncoding:
             for direction in NEIGHBOURS
             if messages.get(direction)
         }
+        self.ordered = AGAINST.isdisjoint(self.directions)  # whether there is an order of writing
         if own:
             self.directions[OWN] = own
         # For each op and direction the signals, "" for the neighbour's presence; and the number of

@@ -10,6 +10,7 @@ import numpy as np
 from canvas import symbols
 from canvas.cells.encoding import OpEncoding
 from canvas.cells.spec import (
+    AGAINST,
     MOST_CODES,
     NEIGHBOURS,
     OWN,
@@ -32,6 +33,10 @@ class LocalRule(ABC):
     down: tuple[str, ...]
     down_right: tuple[str, ...] = ()
     down_left: tuple[str, ...] = ()
+    # With a signal in one of these no cell is the first one. All cells are updated again and again
+    # until no message changes; before the first update all classes are 0.
+    right: tuple[str, ...] = ()
+    up: tuple[str, ...] = ()
     ops: tuple[Op, ...] = ()  # the ops, in order; none: one that reads all
     probe_targets: tuple[str, ...] = ()  # quantities that no cell decides, as labels of probes
     # Enumeration of a row's states in `canvas.cells.reachable`. True: each message from the right
@@ -138,7 +143,13 @@ class LocalRule(ABC):
     @property
     def messages(self) -> dict[str, tuple[str, ...]]:
         """Signals passed in each direction, by the names of `NEIGHBOURS`."""
-        return {name: getattr(self, name) for name in NEIGHBOURS}
+        every = {name: getattr(self, name) for name in NEIGHBOURS}
+        return {name: of for name, of in every.items() if of or name not in AGAINST}
+
+    @property
+    def ordered(self) -> bool:
+        """True if cells have an order of writing: no message goes right or up."""
+        return self.whole.ordered
 
     @cached_property
     def encoding(self) -> OpEncoding:
@@ -184,13 +195,18 @@ class LocalRule(ABC):
 
         Args:
             messages: of all cells, [B, H + 1, W + 2, 1 + signals]: 1 for a cell that exists, then
-                the classes of its signals. A margin of 0 lies above and on both sides.
+                the classes of its signals. A margin of 0 lies above, which is also the one below,
+                and on both sides.
             canvas: indices of the N cells, integers [N]; as are ``row`` and ``column``.
             row: counted from the top, without the margin.
             column: counted from the left, without the margin.
         """
         steps = [NEIGHBOURS[direction] for direction in self.whole.directions]
-        parts = [messages[canvas, row + 1 + down, column + 1 + right] for down, right in steps]
+        rows = [(row + 1 + down) % messages.shape[1] for down, _ in steps]
+        parts = [
+            messages[canvas, at, column + 1 + right]
+            for at, (_, right) in zip(rows, steps, strict=True)
+        ]
         return self.received(np.stack(parts, axis=1).astype(np.int64, copy=False))
 
     def received(self, around: np.ndarray) -> dict[str, np.ndarray]:

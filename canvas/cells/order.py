@@ -14,6 +14,9 @@ All programs that compute canvases share `wavefront`: it takes the function of a
 argument, be it that of a rule, of a network or of a table. Front after front it computes each cell
 once. With all cells in a single front it takes one step of all cells at once; repeated, these steps
 lead to the same messages, as no cell depends on a later one.
+
+Where messages go in all directions, no cell is the first one. Then `settle` takes such steps until
+no message changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from canvas.cells.spec import NEIGHBOURS
+from canvas.cells.spec import AGAINST, NEIGHBOURS
 
 
 def wavefront(
@@ -39,6 +42,32 @@ def wavefront(
         messages[cells] = decide(cells, messages[neighbours])
 
 
+def settle(
+    decide: Callable[[Any, Any], Any], messages: Any, cells: Any, sources: Any, most: int
+) -> None:
+    """Update all cells at once, in place, until no message changes.
+
+    A cell is computed again only if a neighbour's message has changed.
+
+    Args:
+        decide: see `wavefront`.
+        messages: of N cells and of a missing one, integers [N + 1, ...]; the state to begin with.
+        cells: indices of the cells, int64 [N]: 0 to N − 1.
+        sources: see `WritingOrder`.
+        most: updates after which it ends in any case.
+    """
+    changing = cells
+    for _ in range(most):
+        decided = decide(changing, messages[sources[changing]])
+        changed = (messages[changing] != decided).any(-1)
+        messages[changing] = decided
+        fresh = messages[:, 0] != messages[:, 0]
+        fresh[changing[changed]] = True
+        changing = cells[fresh[sources].any(-1)]
+        if not len(changing):
+            return
+
+
 class WritingOrder(NamedTuple):
     """N cells of canvases in the order of writing, front after front.
 
@@ -51,6 +80,7 @@ class WritingOrder(NamedTuple):
     column: Any  # int64 [N], from the left
     sources: Any  # int64 [N, directions], index of the neighbour in each direction; −1: none
     sizes: Sequence[int]  # of the fronts
+    most: int = 0  # updates of all cells, see `settle`; 0: there is an order of writing
 
     @classmethod
     def of(cls, cells: np.ndarray, directions: Iterable[str]) -> "WritingOrder":
@@ -62,13 +92,21 @@ class WritingOrder(NamedTuple):
         """
         B, H, W = cells.shape
         found = np.stack(cells.nonzero())
-        order, sizes = in_order(front_of(found[1], W - 1 - found[2]))
+        directions = tuple(directions)
+        ordered = AGAINST.isdisjoint(directions)
+        order, sizes = in_order(front_of(found[1], W - 1 - found[2]) * ordered)
+        # If each update settles a cell of a canvas at least, the last one changes nothing.
+        most = 0 if ordered else 1 + int(cells.sum(axis=(1, 2)).max(initial=0))
         canvas, row, column = found[:, order]
         index = np.full((B, H + 1, W + 2), -1)
         index[canvas, row + 1, column + 1] = np.arange(len(order))
         steps = [NEIGHBOURS[direction] for direction in directions]
-        sources = [index[canvas, row + 1 + down, column + 1 + right] for down, right in steps]
-        return cls(canvas, row, column, np.stack(sources, axis=1), sizes)
+        rows = [(row + 1 + down) % (H + 1) for down, _ in steps]  # the margin above is also below
+        sources = [
+            index[canvas, at, column + 1 + right]
+            for at, (_, right) in zip(rows, steps, strict=True)
+        ]
+        return cls(canvas, row, column, np.stack(sources, axis=1), sizes, most)
 
     @property
     def fronts(self) -> Iterator[tuple[slice, Any]]:

@@ -45,9 +45,36 @@ def reachable_cell_inputs(rule: LocalRule, visit: Visit | None = None) -> np.nda
     Raises:
         ValueError: a state of the enumeration does not fit into 64 bits.
     """
+    if not rule.ordered:
+        return _all_messages(rule, visit)
     found = _Reachable(rule, visit)
     found.grow()
     return _distinct(np.concatenate(found.cell_inputs))
+
+
+def _all_messages(rule: LocalRule, visit: Visit | None) -> np.ndarray:
+    """Return the inputs of a rule without an order of writing: all messages from every side.
+
+    These contain the inputs of every canvas, in any state of its cells.
+    """
+    found = [np.zeros(0, dtype=np.int64)]
+    for name, row in rule.rows.items():
+        for one, column in row.columns.items():
+            shape = len(column.tokens), *rule.whole.sizes[0]
+            if prod(shape) > _MOST_MARKS:
+                raise ValueError(_TOO_MANY)
+            token, *messages = np.indices(shape).reshape(len(shape), -1)
+            inputs = Inputs({TOKEN: np.array(column.tokens, dtype=np.int64)[token]})
+            directions = rule.whole.directions.items()
+            for (direction, names), message_id in zip(directions, messages, strict=True):
+                signals = rule.message(names, message_id)
+                inputs |= {input_name(direction, n): part for n, part in signals.items()}
+            possible = rule.can_occur(name, one, inputs)
+            inputs = Inputs({n: part[possible] for n, part in inputs.items()})
+            found.append(rule.whole.encode(0, inputs))
+            if visit is not None:
+                visit(name, one, inputs, rule.apply(inputs), int(np.count_nonzero(~possible)))
+    return _distinct(np.concatenate(found))
 
 
 _EDGE = 0  # the mark of a missing cell

@@ -13,11 +13,13 @@ OWN = "own"  # in place of a neighbour: the cell's own outputs
 # The neighbour that passes messages in each direction, as (rows down, columns right) of the reader.
 NEIGHBOURS = {
     "left": (0, 1), "down": (-1, 0), "down_right": (-1, -1), "down_left": (-1, 1),
+    "right": (0, -1), "up": (1, 0),
 }  # fmt: skip
+AGAINST = {"right", "up"}  # against the order of writing: a rule that uses one has no such order
 # The name of that neighbour, from the reader: what is passed left comes from the right.
 NEIGHBOUR_NAMES = {
     "left": "right", "down": "above", "down_right": "above_left", "down_left": "above_right",
-    OWN: OWN,
+    "right": "left", "up": "below", OWN: OWN,
 }  # fmt: skip
 
 

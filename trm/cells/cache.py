@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from canvas.cells.order import wavefront
+from canvas.cells.order import WritingOrder, settle, wavefront
 from canvas.cells.spec import SYMBOL
 from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings
@@ -105,12 +105,27 @@ class CellCache:
         def decide(cells: slice, around: Tensor) -> Tensor:
             found.append(self.of_cells(tokens[cells], around.long()))
             report("cells", cells.stop, len(tokens), solving=True)
-            passed = found[-1].classes.to(messages.dtype)
-            passed[:, 0] = 1  # in place of the symbol
-            return passed
+            return _passed(found[-1], messages.dtype)
 
         wavefront(decide, messages, fronts)
         return Decided(*map(torch.cat, zip(*found, strict=True)))
+
+    def settle(self, tokens: Tensor, messages: Tensor, order: WritingOrder) -> None:
+        """Update N cells from the initial state until nothing changes, by `canvas.cells.order`.
+
+        Arguments as for `compute`; the messages are replaced.
+        """
+        updates = 0
+
+        def decide(cells: Tensor, around: Tensor) -> Tensor:
+            nonlocal updates
+            updates += 1
+            report("updates, at most", updates, order.most, solving=True)
+            return _passed(self.of_cells(tokens[cells], around.long()), messages.dtype)
+
+        messages[:-1, 0] = 1
+        every = torch.arange(len(tokens), device=tokens.device)
+        settle(decide, messages, every, order.sources, order.most)
 
     def _answers(self, ids: Tensor) -> Decided:
         """Compute the decisions for op inputs, int64 [N], without the cache."""
@@ -122,3 +137,10 @@ class CellCache:
             has = self.model.reader.outputs_of(ids)
             classes, log_symbol = classes * has, log_symbol * has[:, 0]
         return Decided(classes, log_right, log_symbol)
+
+
+def _passed(decided: Decided, dtype: torch.dtype) -> Tensor:
+    """Return the messages that N cells pass, [N, 1 + signals]: 1 in place of the symbol."""
+    passed = decided.classes.to(dtype)
+    passed[:, 0] = 1
+    return passed

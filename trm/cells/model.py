@@ -64,11 +64,11 @@ class CellContext:
     def order(self) -> WritingOrder:
         """The cells to compute, in the order of writing, as tensors on the canvases' device."""
         directions = [one for one in self.cache.model.encoding.directions if one != OWN]
-        *parts, sizes = WritingOrder.of(self.cells.cpu().numpy(), directions)
+        order = WritingOrder.of(self.cells.cpu().numpy(), directions)
         canvas, row, column, sources = (
-            torch.from_numpy(one).to(self.cells.device) for one in parts
+            torch.from_numpy(one).to(self.cells.device) for one in order[:4]
         )
-        return WritingOrder(canvas, row, column, sources, sizes)
+        return order._replace(canvas=canvas, row=row, column=column, sources=sources)
 
     def select(self, index: Tensor) -> "CellContext":
         """Return the same for some samples, by bool [B] or int64 indices."""
@@ -192,8 +192,8 @@ class CellModel(Indexed, IterativeModel):
     def encode(self, tokens: Tensor, cache: CellCache | None = None) -> CellContext:
         """Encode canvases.
 
-        Cells are computed from a canvas's first row to the last one to be filled in, over all
-        columns that are not blank.
+        Cells are computed from a canvas's first row to the last one to be filled in, or to the last
+        one at all without an order of writing, over all columns that are not blank.
 
         Args:
             tokens: symbol ids, integers [B, H, W].
@@ -204,6 +204,7 @@ class CellModel(Indexed, IterativeModel):
         last = (
             masked.any(dim=2).flip(1).cumsum(dim=1).flip(1) > 0
         )  # [B, H], down to the last to fill in
+        last = last | (not self.encoding.ordered)
         rows = used.any(dim=2) & (last | ~last[:, :1])
         cells = span(rows).unsqueeze(2) & span(used.any(dim=1)).unsqueeze(1)
         return CellContext(tokens.long(), masked, cells, cache or CellCache(self))
@@ -235,7 +236,7 @@ class CellModel(Indexed, IterativeModel):
     @torch.no_grad()
     def iterate(self, context: CellContext, state: CellState) -> CellState:
         """Update all cells at once, each from the messages that its neighbours had before."""
-        canvas, row, column, sources, sizes = context.order
+        canvas, row, column, sources, sizes, _ = context.order
         if not sizes:
             return state
         token, masked = context.tokens[canvas, row, column], context.masked[canvas, row, column]
@@ -260,12 +261,15 @@ class CellModel(Indexed, IterativeModel):
     def settling_steps(self, context: CellContext) -> Tensor:
         """Return the steps after which a row and all above it cannot change, int64 [B, H].
 
-        This is the length of the longest chain of cells that ends in the row, see
+        Without an order of writing: one more than the canvas has cells, as in `WritingOrder`. Else
+        this is the length of the longest chain of cells that ends in the row, see
         `canvas.cells.order`; 0 for a row that is not computed.
 
         Example: rows of 4 columns settle after 4, 6 and 8 steps.
         """
         computed, columns = context.cells.any(dim=2), context.cells.any(dim=1).sum(dim=1)
+        if not self.encoding.ordered:
+            return (computed.sum(dim=1) * columns + 1)[:, None] * computed
         above = computed.long().cumsum(dim=1) - 1
         # In a single column a chain runs straight down.
         steps = torch.where(columns > 1, 2, 1)[:, None] * above + columns[:, None]

@@ -24,7 +24,7 @@ from canvas.cells.check import check_reachable, check_rule
 from canvas.cells.drawn import UNDEFINED
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.reachable import reachable_cell_inputs
-from canvas.cells.spec import OWN, TOKEN
+from canvas.cells.spec import AGAINST, OWN, TOKEN
 from canvas.drawing import Drawing
 from canvas.task import Task
 from trm.cells.configs import CellConfig
@@ -294,12 +294,14 @@ class CellPredictor(Predictor):
     def looks_up(self) -> bool:
         """True if decisions are looked up: of a proved model on a CPU, whose canvases are upright.
 
-        A check of messages by a rule or a refutation needs all messages, which a table does not
+        Not without an order of writing, in which a table is read once for each cell. A check of
+        messages by a rule or a refutation needs all messages, which a table does not
         keep. Steps update all cells at once.
         """
         if not self.may_look_up or self.rule is not None or self.refutation is not None:
             return False
-        return self.proved and self.device == "cpu" and not self.takes_steps
+        ordered = AGAINST.isdisjoint(self.config.messages)
+        return self.proved and self.device == "cpu" and not self.takes_steps and ordered
 
     def _looked_up(self, canvases: np.ndarray) -> np.ndarray | None:
         """Return filled canvases, uint8 [B, H, W]; None: a table lacks an input."""

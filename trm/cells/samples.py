@@ -41,6 +41,7 @@ class CellInputSamples(TrainingSamples):
         _, drawing, _, epoch, index = self.draw_batch(indices)
         words = random_words(self.keys_of(epoch, index, STEP), 2)
         known = random_below(words[:, 0], drawing.steps) * random_below(words[:, 1], 2)
+        known *= drawing.first_step > 0  # without a given row all are filled in together
         return self.batch(self.task.local_rule(), drawing, known)
 
     @cached_property
@@ -52,6 +53,7 @@ class CellInputSamples(TrainingSamples):
             drawing = data.draw_batch(range(start, min(start + _POOLED, self.pool)))[1]
             found = drawn_cell_inputs(rule, drawing)
             ids = np.union1d(ids, rule.op_input_ids(found.cell_inputs, found.outputs)[0])
+            ids = np.union1d(ids, found.updates)
         return rule.samples_of(ids)
 
     @staticmethod
@@ -66,6 +68,8 @@ class CellInputSamples(TrainingSamples):
             known: number of given first rows of each, int64 [B]; None: none.
         """
         found = drawn_cell_inputs(rule, drawing, known)
+        if not rule.ordered:
+            return as_batch(rule.samples_of(found.updates))
         return as_batch(rule.samples(found.cell_inputs, found.outputs))
 
 

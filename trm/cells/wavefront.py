@@ -1,7 +1,8 @@
 """Direct computation of a cell model's fixed point, every cell once, in the order of writing.
 
 No cell depends on a later one. So updating each cell once, after all cells that it depends on,
-gives the same as `CellModel.iterate` after as many steps as the longest chain of cells.
+gives the same as `CellModel.iterate` after as many steps as the longest chain of cells. Without an
+order of writing all cells are updated until nothing changes.
 """
 
 from typing import NamedTuple
@@ -37,7 +38,7 @@ def run_wavefront(model: CellModel, tokens: Tensor, cache: CellCache | None = No
         cache: decisions computed before; new ones are added.
     """
     context = model.encode(tokens, cache)
-    canvas, row, column, _, sizes = order = context.order
+    canvas, row, column, _, sizes, _ = order = context.order
     B, H, W = tokens.shape
     filled = tokens.clone()
     log_symbol = torch.zeros(B, H, W, dtype=torch.float32, device=tokens.device)
@@ -46,6 +47,8 @@ def run_wavefront(model: CellModel, tokens: Tensor, cache: CellCache | None = No
     if sizes:
         token, masked = context.tokens[canvas, row, column], context.masked[canvas, row, column]
         messages = margin.new_zeros(len(token) + 1, margin.shape[-1])
+        if order.most:
+            context.cache.settle(token, messages, order)
         decided = context.cache.compute(token, messages, order.fronts)
         symbols = torch.where(masked, decided.classes[:, 0], token)
         filled[canvas, row, column] = symbols.to(tokens.dtype)

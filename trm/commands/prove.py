@@ -323,11 +323,14 @@ def _what_holds(proof: Proof, arithmetic: str) -> str:
     canvases = f"{tested.canvases:,} drawn canvases"
     if proof.verdict == PROVED:
         of = f"every sum of {rule.most_operands} numbers" if rule.most_operands else "every problem"
+        by, size = "the checker", "length"
+        if laws.by_author:
+            by, size = "the enumeration", "size"
         return (
             f"proved, in {arithmetic}: the network computes the rule on every canvas, the rule "
             f"agreed with {canvases} and with the task's answers, and the {len(laws.names)} laws "
             f"of the layout {proof.solver.task.layout} hold in all {laws.cell_inputs:,} cell "
-            f"inputs that the checker found in this call: correct on {of} of any length"
+            f"inputs that {by} found in this call: correct on {of} of any {size}"
         )
     by_rows = "on every canvas that the rule's rows allow"
     if tested.words:

@@ -282,7 +282,7 @@ class Solver:
     @property
     def trained_on(self) -> str:
         """Sizes of the training problems, in words."""
-        ranges = describe_ranges(self.task.ranges, self.task.gaps)
+        ranges = describe_ranges(self.task.ranges, self.task.gaps, self.task.unit)
         if self.primed is None:
             return ranges
         return f"{ranges}, primed with {describe_ranges(self.primed.ranges, self.primed.gaps)}"

@@ -15,7 +15,7 @@ class TeacherForced(NamedTuple):
 
     steps: RowSteps
     filled: Prediction
-    cells_right: np.ndarray  # float [N], share of each row's masked cells that are correct
+    cells_right: np.ndarray  # float [N], share of each row's masked cells that are correct; 1: none
     rows_exact: np.ndarray  # bool [N]
 
 
@@ -54,5 +54,6 @@ def teacher_forced(
     place = np.concatenate([np.flatnonzero(known), order]).argsort()
     filled = Prediction.joined(parts).take(place)
     right = (filled.canvases == steps.labels) & steps.answer
-    share = right.sum(axis=(1, 2)) / steps.answer.sum(axis=(1, 2))
+    asked, right = steps.answer.sum(axis=(1, 2)), right.sum(axis=(1, 2))
+    share = np.divide(right, asked, out=np.ones(len(asked)), where=asked > 0)
     return TeacherForced(steps, filled, share, share == 1)

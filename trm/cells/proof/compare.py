@@ -189,6 +189,7 @@ def compare_with_canvases(rule: LocalRule, task: Task, numbers: np.ndarray) -> D
     for canvases in checked_canvases(task, rule, THOROUGH):
         shown, cells = rule.op_input_ids(canvases.found.cell_inputs, canvases.found.outputs)
         at = places(numbers, shown, canvases.found, cells, canvases.names, rule)
+        at = np.union1d(at, np.searchsorted(numbers, canvases.found.updates))
         looked += len(canvases.problems)
         digits = max(digits, int(canvases.problems.lengths.max(initial=0)))
         drawn = np.union1d(drawn, rule.whole.encode(0, canvases.found.cell_inputs))

@@ -6,7 +6,8 @@ the outputs of cells have to be, in place of what the rule returns:
 - `by_checker`: the laws of the package's layouts, run by `trm.cells.proof.check` on the saved
   table. That program finds the inputs of all cells by itself, from the rows that a canvas has. Each
   of them has to be among the inputs on which the network was run.
-- `by_author`: laws that a layout of one's own states, in the inputs that its rule finds.
+- `survey`: laws that a rule states, in the inputs that it finds: those of a layout of one's own,
+  and those of mazes, which the checker lacks.
 """
 
 import sys
@@ -146,8 +147,12 @@ def survey(rule: LocalRule) -> tuple[Survey, Laws]:
 
 def of_the_package(task: Task, rule: LocalRule) -> bool:
     """Return whether task, layout and rule are the package's own, so that the checker has laws."""
-    kinds = (type(task), type(task.layout_impl), type(rule))
-    return task.layout in check.LAYOUTS and all(map(_in_canvas, kinds))
+    return task.layout in check.LAYOUTS and in_the_package(task, rule)
+
+
+def in_the_package(task: Task, rule: LocalRule) -> bool:
+    """Return whether task, layout and rule are the package's own, with a theorem in its docs."""
+    return all(map(_in_canvas, (type(task), type(task.layout_impl), type(rule))))
 
 
 def _in_canvas(kind: type) -> bool:

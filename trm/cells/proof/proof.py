@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from canvas.cells.local_rule import LocalRule
+from canvas.symbols import Alphabet
 from canvas.tasks import task_data
 from trm.cells.proof import check
 from trm.cells.proof.compare import Comparison
@@ -102,6 +103,8 @@ class Proof:
     def write(self, folder: Path) -> None:
         """Write the record; for a proved model also the table, the program and the checker.
 
+        Mazes have no program, and no laws in the checker.
+
         Raises:
             ValueError: the folder holds a proof of another model, or of other settings.
         """
@@ -115,8 +118,10 @@ class Proof:
             (folder / name).unlink(missing_ok=True)
         if self.program:
             self.program.save(folder / TABLE)
-            write_text(folder / PYTHON, write_python(self.program))
-            if self.verdict == PROVED and self.explored is None:  # laws are of named signals
+            if not isinstance(self.solver.task.base, Alphabet):  # the program reads numbers
+                write_text(folder / PYTHON, write_python(self.program))
+            known = self.program.layout in check.LAYOUTS  # its laws are of named signals
+            if self.verdict == PROVED and self.explored is None and known:
                 shutil.copyfile(check.__file__, folder / CHECKER)
         write_json(folder / RECORD, json.loads(json.dumps(record)))
 

@@ -13,7 +13,7 @@ from trm.cells.cache import CellCache
 from trm.cells.model import CellModel
 from trm.cells.proof.compare import DrawnCanvases, compare, compare_with_canvases, provable
 from trm.cells.proof.latent import Explored, explore
-from trm.cells.proof.laws import by_checker, of_rule, of_the_package, survey
+from trm.cells.proof.laws import by_checker, in_the_package, of_rule, of_the_package, survey
 from trm.cells.proof.notes import COMPUTES, LAWFUL, OPEN, PROVED, REFUTED
 from trm.cells.proof.program import CellProgram
 from trm.cells.proof.proof import Proof, Tested
@@ -116,7 +116,9 @@ def by_rule(
     found, laws = survey(rule)
     words = [f"can_occur in row {row}, column {column}" for row, column in found.left_out]
     never = found.never(drawn.cells)
-    verdict = LAWFUL if laws.hold else COMPUTES
+    verdict = COMPUTES
+    if laws.hold:
+        verdict = PROVED if in_the_package(task, rule) and not words else LAWFUL
     return {"verdict": verdict, "laws": laws, "tested": tested._replace(words=words, never=never)}
 
 

@@ -19,9 +19,10 @@ from canvas.cells.local_rule import LocalRule
 from canvas.cells.spec import TOKEN, input_name
 from canvas.drawing import Drawing, WorkedDrawing
 from canvas.problems import Problems
-from canvas.sampling import FAMILIES, family_problems
+from canvas.sampling import FAMILIES, family_problems, sample
 from canvas.symbols import decode
 from canvas.task import Task
+from canvas.texts import TextTask
 from trm.cells.model import CellModel
 from trm.cells.proof.compare import Comparison
 from trm.cells.wavefront import run_wavefront
@@ -240,6 +241,12 @@ def hunt(scorer: Scorer, most: int) -> Counterexample | None:
         family_problems(task, family, digits, 20, seed=digits).to_ints()
         for digits, family in product(lengths, FAMILIES)
     )
+    if isinstance(task, TextTask):  # texts have no families: drawn ones, of training's lengths
+        every = range(0, most, _AT_ONCE)
+        structured = (
+            sample(task, 0, "train", 0, np.arange(first, first + _AT_ONCE)).to_ints()
+            for first in every
+        )
     while looked < most:
         batch = next(structured, None) if looked < most / 2 or not nearest else None
         if batch is None:
