@@ -19,7 +19,7 @@ import numpy as np
 from canvas.arithmetic import Numbers, parse
 from canvas.cells.local_rule import Law, LocalRule
 from canvas.cells.spec import END, SYMBOL, TOKEN, ColumnKind, Inputs, RowKind
-from canvas.choices import one_of, shortened
+from canvas.choices import one_of
 from canvas.layouts import ANSWER, CellIndex, Layout, Row, table, write
 from canvas.problems import Problems
 from canvas.symbols import BLANK, MASK, encode
@@ -156,6 +156,7 @@ class Maze(TextTask):
     """
 
     letters, outputs, unit = LETTERS, PATH, "rows"
+    requires = "it has as many rows as columns, one S, one G, and exactly one path between them"
     layouts = table([Grid()])
 
     layout: str = one_of("grid", layouts, open=True)
@@ -236,13 +237,8 @@ class Maze(TextTask):
         Raises:
             ValueError: the text is no maze, or it has more than one path.
         """
-        rows = (
-            text.strip().removeprefix(f"{self.name} ").translate(str.maketrans("#_", "%-", " /\n"))
-        )
-        if len(rows) and not {*rows} - {*LETTERS} and not self._allowed(rows):
-            why = "it has as many rows as columns, one S, one G, and exactly one path between them"
-            raise ValueError(f"{shortened(text)} is no {self.name}: {why}")
-        return super().parse(rows)
+        rows = text.strip().removeprefix(f"{self.name} ")
+        return super().parse(rows.translate(str.maketrans("#_", "%-", " /\n")))
 
     def names(self, problems: Problems) -> list[str]:
         texts = problems.operands[0].to_text()

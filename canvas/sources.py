@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "adb063195aef5d7c587783c23b432966db58cee06b7824492b6c6931e796e95b"
+SOURCES = "de9ea47009ccb284e542cb64e021ea6844d51632a19e97d4f901655e3d005936"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

@@ -66,7 +66,7 @@ class LocalRule(ABC):
 
         Raises:
             ValueError: a signal is unknown, a number of codes is out of range, or the rule has
-                several ops.
+                several ops, or no order of writing.
         """
         if unknown := sorted(set(codes) - set(self.signals)):
             raise ValueError(
@@ -74,6 +74,8 @@ class LocalRule(ABC):
             )
         if codes and self.ops:
             raise ValueError("codes are for cells that read all at once, and these work in steps")
+        if codes and not self.ordered:
+            raise ValueError("codes are for cells with an order of writing, and these have none")
         if some := [name for name, count in codes.items() if not 2 <= count <= MOST_CODES]:
             raise ValueError(f"{some[0]} has 2 to {MOST_CODES} codes, not {codes[some[0]]}")
         rule = type(self)(self.base)

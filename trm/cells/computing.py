@@ -51,8 +51,10 @@ def in_steps(predictor: CellPredictor, canvases: np.ndarray) -> tuple[Wavefront,
         report("supervision steps, at most", number, int(bound.max()), solving=True)
         differ = (before.messages != loop.state.messages).any(dim=-1)
         changed = (differ | (before.symbols != loop.state.symbols)).any(dim=2)
+        if not model.encoding.ordered:  # then each row depends on all others
+            changed = changed.any(dim=1, keepdim=True).expand_as(changed)
         steps[changed] = number
-        settled = (changed.cumsum(dim=1) == 0) | (number >= bound)
+        settled = (changed.cumsum(dim=1) == 0) | ((number >= bound) & model.encoding.ordered)
         halt_logits = all_right(loop.state.log_right.masked_fill(~masked, 0).sum(dim=2))
         if on_step is not None and (number == 1 or changed.any()):
             sure = halt_logits.sigmoid() if not predictor.proved else torch.ones_like(halt_logits)

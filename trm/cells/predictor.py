@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -300,8 +300,20 @@ class CellPredictor(Predictor):
         """
         if not self.may_look_up or self.rule is not None or self.refutation is not None:
             return False
-        ordered = AGAINST.isdisjoint(self.config.messages)
-        return self.proved and self.device == "cpu" and not self.takes_steps and ordered
+        return self.proved and self.device == "cpu" and not self.takes_steps and self.ordered
+
+    @property
+    def ordered(self) -> bool:
+        """True if cells have an order of writing."""
+        return AGAINST.isdisjoint(self.config.messages)
+
+    def with_options(self, **changes: Any) -> Predictor:
+        if changes.get("start_seed") is not None and not self.ordered:
+            raise ValueError(
+                "--start noise is for cells with an order of writing: these begin with open "
+                "messages, and do not recover from others: leave it out"
+            )
+        return super().with_options(**changes)
 
     def _looked_up(self, canvases: np.ndarray) -> np.ndarray | None:
         """Return filled canvases, uint8 [B, H, W]; None: a table lacks an input."""

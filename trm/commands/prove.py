@@ -101,6 +101,11 @@ def run(args: Arguments) -> int:
     from trm.cells.proof.notes import LAWFUL, PROVED
     from trm.cells.proof.prove import prove, refute
 
+    if args.decisions and not getattr(solver.predictor, "ordered", True):
+        raise ValueError(
+            "--decisions writes a table for cells in an order of writing, which a "
+            f"{solver.task.name} has not: leave it out"
+        )
     if isinstance(solver.predictor.model, IntegerCellModel):
         args.refuse("the sums of an integer model are never rounded", "as_computed")
     with progress(args.quiet, "trm prove"):

@@ -101,7 +101,8 @@ def _given_and_learned(solver: Solver, card: dict[str, Any]) -> list[str]:
     if isinstance(model, CellModel):
         hints = [name for name in model.signals if name not in model.config.codes]
         several = len(model.encoding.ops) > 1
-        design = "the layout, the order of writing, the neighbours that a cell reads, the names of "
+        design = f"the layout, {'the order of writing, ' if model.encoding.ordered else ''}"
+        design += "the neighbours that a cell reads, the names of "
         design += f"their signals{', the ops of a cell and what each reads' if several else ''}"
         if hints:
             labels.append(f"in every cell the true classes of {_names(hints)}")
