@@ -49,7 +49,7 @@ def test_published_characters_are_read():
     "wrong", ["S--/--%/%-G", "S%G/%%%/%%%", "S-/-%", "S-G", "S-G/S%%/%%%", "ab"]
 )
 def test_other_texts_are_no_mazes(wrong):
-    with pytest.raises(ValueError, match="no maze|no problem of the task maze: it has"):
+    with pytest.raises(ValueError, match=r"no maze|no problem of the task maze: it has"):
         TASK.parse(wrong)
 
 
