@@ -39,8 +39,8 @@ _MOST_SAMPLED, _SHORTER = 100, 30  # digits: above 100 in training, numbers of u
 _LONGEST = 24  # digits of the longer numbers
 _MOST_MORE = 2  # operands beyond those of training
 _MOST_SHOWN = 200  # cells of a canvas that is printed in a message
-_LONGER_TEXTS = 8  # letters, or rows of a maze, beyond those of training
-_EDGE_TEXTS = 8  # texts in place of edge cases
+_LONGER_TEXTS = 8  # rows of a maze beyond those of training
+_EDGE_TEXTS = 8  # texts in place of edge cases that a task does not allow
 _TRIES = 20  # attempts to draw problems that the task allows
 
 
@@ -170,13 +170,14 @@ def edge_problems(task: Task, rule: LocalRule | None = None) -> Problems:
     different list makes saved proofs invalid.
     """
     base = task.base
-    if isinstance(task, TextTask):  # texts have no zeros and nines
-        return sample(task, 0, "train", 0, np.arange(_EDGE_TEXTS))
     edges = [0, 1, base - 1, base, base**3 + 1, base**5 - base, base**6 - 1]
     operands = list(product(edges, repeat=task.arity[0]))
     if rule and task.arity[0] == 2 < min(task.arity[1], rule.most_operands or task.arity[1]):
         operands += [(one, other, one) for one, other in product(edges[:3], edges)]
-    return _allowed(task, operands)
+    found = _allowed(task, operands)
+    if len(found) or not isinstance(task, TextTask):
+        return found
+    return sample(task, 0, "train", 0, np.arange(_EDGE_TEXTS))
 
 
 def _allowed(task: Task, operands: list[tuple[int, ...]]) -> Problems:
@@ -189,7 +190,7 @@ def _problems(
 ) -> Iterator[tuple[Problems, bool]]:
     """Yield edge cases, then longer problems, then those of training; True for the last kind."""
     lengths = None
-    if max(task.longest) > _MOST_SAMPLED and not isinstance(task, TextTask):
+    if max(task.longest) > _MOST_SAMPLED and rule.ordered:
         lengths = [min(n, _SHORTER) for n in task.longest]
     height, width = task.layout_impl.extent(lengths or task.longest, task.base)
     # Without an order of writing each cell may be computed as often as there are cells.
@@ -208,7 +209,7 @@ def _problems(
 
 def _longer(task: Task, rule: LocalRule, random: Random, count: int) -> Problems:
     """Draw problems in which one number is longer than any of training, as the task allows."""
-    if isinstance(task, TextTask):
+    if isinstance(task, TextTask) and not rule.ordered:
         more = task.length[1] + 1, task.length[1] + _LONGER_TEXTS
         drawn = replace(task, length=more)
         return sample(drawn, random.randrange(2**32), "train", 0, np.arange(count))
