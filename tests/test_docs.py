@@ -281,9 +281,8 @@ def test_an_own_kind_of_error_is_counted_and_named_in_the_report(own_folder, com
     words = ("--digits-a", 1, "--digits-b", 1, "--problems", 4, "--accelerator", "cpu")
     more = ("--import", "mine", "--checkpoint", checkpoint, "--output", "kinds")
     command("evaluate", *more, *words, folder=own_folder)
-    assert (
-        "- *reversed*: the digits stand in the oppo" in (own_folder / "kinds/grid.md").read_text()
-    )
+    report = (own_folder / "kinds/grid.md").read_text()
+    assert "- *reversed*: the digits stand in the oppo" in report
 
 
 def test_the_example_of_a_trainer_of_ones_own_trains_and_solves(tmp_path, monkeypatch, capsys):

@@ -46,11 +46,8 @@ def test_a_failed_case_is_a_line_and_the_next_case_is_measured(gpu, tmp_path):
     failed, *rest = report.rows[gpu.SOLVING]
     assert failed[:-1] == ["one", "float32", "8", "-"]
     assert failed[-1].startswith("failed: RuntimeError: no kernel \\| for this")
-    assert rest == [
-        ["two", "float32", "8", "-", "out of memory"],
-        ["two", "float32", "4", "-", "out of memory"],
-        ["two", "float32", "2", "5", ""],
-    ]
+    short = [["two", "float32", batch, "-", "out of memory"] for batch in "84"]
+    assert rest == [*short, ["two", "float32", "2", "5", ""]]
     assert (tmp_path / "gpu.md").read_text().endswith("| two | float32 | 2 | 5 |  |\n")
 
 

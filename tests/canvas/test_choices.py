@@ -83,9 +83,8 @@ def test_an_own_layout_is_found_in_the_working_folder(name):
     problems = task.problems([(87, 604, 9), (1, 2)])
     drawing = task.layout_impl.draw_worked(problems, 4, 5)
     assert symbols.decode(drawing.truth[0, -1]) == "__700"
-    assert [
-        read(canvas, task.layout_impl).operands for canvas in drawing.truth
-    ] == problems.to_ints()
+    found = [read(canvas, task.layout_impl).operands for canvas in drawing.truth]
+    assert found == problems.to_ints()
 
 
 @pytest.mark.parametrize(

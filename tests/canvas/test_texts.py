@@ -48,9 +48,8 @@ def test_texts_are_numbers_and_back(texts):
     numbers = [parse(text, alphabet) for text in texts]
     assert Numbers.from_ints(numbers, alphabet).to_text() == texts
     assert Numbers.from_ints(numbers, alphabet).to_ints() == numbers
-    assert Problems.from_ints([(n,) for n in numbers], alphabet).lengths[:, 0].tolist() == [
-        *map(len, texts)
-    ]
+    lengths = Problems.from_ints([(n,) for n in numbers], alphabet).lengths[:, 0]
+    assert lengths.tolist() == [*map(len, texts)]
 
 
 def test_an_alphabet_is_a_base_with_symbols_of_its_own():
@@ -123,12 +122,8 @@ def test_problems_are_typed_with_or_without_their_task():
 
 
 def test_data_of_a_text_task_has_no_base():
-    assert task_data(Shifted()) == {
-        "task": f"{__name__}.Shifted",
-        "layout": "two_rows",
-        "length": (1, 8),
-        "long_bias": 0.0,
-    }
+    data = {"layout": "two_rows", "length": (1, 8), "long_bias": 0.0}
+    assert task_data(Shifted()) == {"task": f"{__name__}.Shifted"} | data
 
 
 class Worked(TwoRows):

@@ -88,18 +88,10 @@ def made_up_grid(
     ranges = {axis: list(ends) for axis, ends in zip(axes, trained, strict=True)}
     kind = ("multiplication", "lattice") if axes == AXES else ("addition", "column")
     task = {"task": kind[0], "layout": kind[1], "base": 10, "long_bias": 0.0} | ranges
-    about = {
-        "family": "recursive",
-        "parameters": 188_322,
-        "model": {"hidden_size": 64},
-        "solve_steps": 16,
-        "seed": 0,
-        "task": task | other.pop("task", {}),
-        "ranges": ranges,
-        "canvas": {"height": None, "width": None, "margin": 2, "square": False},
-        "step": 3500,
-        "cost": None,
-    } | other
+    about = {"family": "recursive", "parameters": 188_322, "model": {"hidden_size": 64}}
+    about |= {"solve_steps": 16, "seed": 0, "task": task | other.pop("task", {}), "ranges": ranges}
+    about |= {"canvas": {"height": None, "width": None, "margin": 2, "square": False}}
+    about |= {"step": 3500, "cost": None, **other}
 
     def cell(right: Right, a: int, b: int) -> dict[str, Any]:
         # There are 81 pairs of one-digit numbers, a tenth of them held out.

@@ -60,19 +60,12 @@ def test_a_call_is_read_before_anything_heavy_is_imported(tmp_path):
         "sweep": "studies/depth --output small --jobs 2",
     }
     wrong = [
-        "solve 12xy3",
-        "solve 12x3 --checkpoint nowhere.ckpt",
-        "solve 12x3 --checkpoint trm-quik-seed0",
-        "solve --input nowhere.csv --output answers.csv",
-        "prove --check nowhere",
-        "convert trm-quick-seed0 out.pt --to safetensors",
-        "evaluate --checkpoint nowhere.ckpt --output grid",
+        *("solve 12xy3", "solve 12x3 --checkpoint nowhere.ckpt", "fit", "configs nowhere"),
+        *("solve 12x3 --checkpoint trm-quik-seed0", "report nowhere --output compared"),
+        *("solve --input nowhere.csv --output answers.csv", "prove --check nowhere"),
+        *("convert trm-quick-seed0 out.pt --to safetensors", "fit --config nowhere.yaml"),
+        *("evaluate --checkpoint nowhere.ckpt --output grid", "sweep quickstart --output small"),
         f"benchmark score nowhere.jsonl {SUITE} --output scored",
-        "report nowhere --output compared",
-        "configs nowhere",
-        "sweep quickstart --output small",
-        "fit",
-        "fit --config nowhere.yaml",
     ]
     assert calls.keys() == cli.COMMANDS.keys()
     lines = f"""

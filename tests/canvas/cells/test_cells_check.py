@@ -60,9 +60,7 @@ def test_a_set_without_the_digit_four_lacks_an_input():
     rule = task.local_rule()
     assert check_rule(task, rule) > 100, "its cells are right"
     said = wrong(check_reachable, task, rule, reachable_cell_inputs(rule))
-    assert (
-        "the reachable inputs of the local rule NoFourRule are too few: the cell in row 2," in said
-    )
+    assert "inputs of the local rule NoFourRule are too few: the cell in row 2," in said
     assert ", in which 4 stands, has an input that is not among them. Nothing is proved" in said
 
 

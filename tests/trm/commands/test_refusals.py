@@ -86,14 +86,8 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING attends, INT4 is in integers
     ("render -5x3", "problem. Write it like 123x456; numbers have no minus sign"),
     ("evaluate --output D --digits-a 0", "'0' is not a range of lengths: from 1 up, the lower one"),
     ("evaluate --output D --digits-a 4..2", "'4..2' is not a range of lengths: from 1 up"),
-    (
-        "benchmark score . --suite multiply-v1 --output D",
-        ". is a folder: give a file of predictions",
-    ),
-    (
-        "analyse ranks --quiet --checkpoint written-int4-seed1 --output D",
-        "written-int4-seed1 has no feed-forward weights in floating point",
-    ),
+    ("benchmark score . --suite multiply-v1 --output D", ". is a folder: give a file of predict"),
+    ("analyse ranks --checkpoint INT4 --output D", "no feed-forward weights in floating point"),
     ("solve --input problems.csv --output x.txt", "so name it .jsonl or .csv"),
     ("solve --input problems.csv --output x", "answers are JSON Lines or CSV, so name it"),
     ("solve --input problems.csv --output x.csv --canvases", "leave out --canvases"),

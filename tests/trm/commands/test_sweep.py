@@ -16,12 +16,8 @@ from trm.runtime.processes import ENDS_WITH
 STUDY = {
     "config": "debug",
     "set": {
-        "trainer.max_epochs": 2,
-        "trainer.check_val_every_n_epoch": 1,
-        "data.batch_size": 4,
-        "data.batches_per_epoch": 3,
-        "data.validation_problems": 4,
-        "data.training_problems": 0,
+        **{"trainer.max_epochs": 2, "trainer.check_val_every_n_epoch": 1, "data.batch_size": 4},
+        **{"data.batches_per_epoch": 3, "data.validation_problems": 4, "data.training_problems": 0},
     },
     "axes": {"model.optimizer.lr": [0.003, 0.0003, 1e30]},
     "checkpoint": "equal_loss",

@@ -381,13 +381,8 @@ def test_parts_of_a_cell_together_are_the_cell(checkpoint, tmp_path):
         assert one[name] == other[name], name
     for name in near:
         assert one[name] == pytest.approx(other[name], abs=1e-5)
-    records = [
-        [
-            json.loads(line)
-            for line in (tmp_path / folder / "records.jsonl").read_text().splitlines()
-        ]
-        for folder in ("whole", "parts")
-    ]
+    texts = ((tmp_path / of / "records.jsonl").read_text() for of in ("whole", "parts"))
+    records = [[json.loads(line) for line in text.splitlines()] for text in texts]
     assert [r["problem"] for r in records[0]] == [r["problem"] for r in records[1]]
     assert [r["confidence"] for r in records[0]] == pytest.approx(one["confidences"], abs=1e-5)
     assert {r["model"] for r in records[0]} == {"debug"}

@@ -17,14 +17,9 @@ def checkpoints(folder, names):
 
 
 def test_a_model_is_called_like_its_run(tmp_path):
-    files = checkpoints(
-        tmp_path,
-        [
-            "runs/gpt-learned/version_0/checkpoints/best.ckpt",
-            "runs/quickstart/version_2/checkpoints/last.ckpt",
-            "downloads/tiny.ckpt",
-        ],
-    )
+    names = ["runs/gpt-learned/version_0/checkpoints/best.ckpt", "downloads/tiny.ckpt"]
+    names.insert(1, "runs/quickstart/version_2/checkpoints/last.ckpt")
+    files = checkpoints(tmp_path, names)
     assert labels(files) == ["gpt-learned", "quickstart", "tiny"]
     assert labels([tmp_path / "runs/gpt-learned"]) == ["gpt-learned"]
 

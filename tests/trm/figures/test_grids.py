@@ -171,9 +171,8 @@ def test_each_setting_has_a_line_in_a_band_of_seeds_or_interval(make_grid):
 def test_sizes_are_pooled_by_the_longest(make_grid, rows, columns, axes, right, trained):
     figure = lengths_figure(make_grid({"b": falling}, rows, columns, problems=900, axes=axes))
     lengths, shares = line(figure, "b")
-    assert dict(zip(lengths, shares, strict=True)) == pytest.approx(
-        {n: 100 * share for n, share in right.items()}, abs=0.1
-    )
+    expected = {n: 100 * share for n, share in right.items()}
+    assert dict(zip(lengths, shares, strict=True)) == pytest.approx(expected, abs=0.1)
     assert [one.get_xdata()[0] for one in figure.axes[0].lines if one.get_linestyle() == ":"] == [3]
 
 

@@ -23,10 +23,8 @@ def test_values_that_fit_a_column_are_written():
     header, row = written(none).splitlines()
     assert header.split(",") == [name for name in COLUMNS if name not in NESTED]
     found = dict(zip(header.split(","), row.split(","), strict=True))
-    assert {name: value for name, value in found.items() if value} == {
-        "line": "3",
-        "error": "not a problem",
-    }
+    held = {name: value for name, value in found.items() if value}
+    assert held == {"line": "3", "error": "not a problem"}
 
 
 def test_quotes_line_ends_and_long_numbers_come_back():

@@ -126,9 +126,8 @@ def test_slopes_of_alibi_halve_from_head_to_head():
     assert bias.shape == (8, 7, 7)
     assert bias[:, 6, 2].tolist() == [-4 * 2.0**-head for head in range(1, 9)]
     assert bias[0, 3].tolist() == [-1.5, -1.0, -0.5, 0.0, -0.5, -1.0, -1.5]
-    assert make("alibi", num_heads=4).bias(Coordinates.canvas(1, 2))[:, 1, 0].tolist() == [
-        -(2.0 ** (-2 * head)) for head in range(1, 5)
-    ]
+    bias = make("alibi", num_heads=4).bias(Coordinates.canvas(1, 2))
+    assert bias[:, 1, 0].tolist() == [-(2.0 ** (-2 * head)) for head in range(1, 5)]
 
 
 def test_fire_is_a_function_of_the_relative_distance():
@@ -277,9 +276,8 @@ def test_vectors_of_ones_own_need_no_generator():
 
     cells, generator = Coordinates.canvas(2, 3), torch.Generator()
     for given in (None, generator):
-        assert torch.equal(
-            Plain().terms(cells, torch.float32, generator=given)[0], torch.ones(6, 8)
-        )
+        plain = Plain().terms(cells, torch.float32, generator=given)[0]
+        assert torch.equal(plain, torch.ones(6, 8))
         assert Plain().token_vectors(torch.zeros(2, 3).long(), given).shape == (2, 3, 8)
         drawn = Drawn().terms(cells, torch.float32, generator=given)[0]
         assert torch.equal(drawn, torch.full((6, 8), float(given is not None)))

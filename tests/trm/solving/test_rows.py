@@ -202,9 +202,7 @@ def test_a_row_is_correct_once_all_its_masked_cells_are(monkeypatch):
     seen = predictor.trace(steps.inputs, steps.labels)
     assert all(curve.right.tolist() == [False, False, True, True] for curve in seen.curves)
     first, *_, last = [curve.outcome for curve in seen.curves]
-    assert (first, last) == (
-        "halts at step 3, row correct",
-        "does not halt in 4 steps, row correct",
-    )
+    assert first == "halts at step 3, row correct"
+    assert last == "does not halt in 4 steps, row correct"
     assert seen.curves[1].outcome == "halts at step 2, row incorrect"
     assert (seen.answers[1] == almost[1]).all()

@@ -31,14 +31,8 @@ def _fit(tmp_path, *added: L.Callback, module=None, **settings) -> IterativeModu
     sizes = {"batch_size": 8, "batches_per_epoch": 6, "validation_problems": 16}
     data = CanvasDataModule(Multiplication(), Canvas(), **sizes)
     module = module or tiny_module()
-    defaults = {
-        "logger": TensorBoardLogger(tmp_path),
-        "precision": "bf16-mixed",
-        "max_steps": 6,
-        "val_check_interval": 2,
-        "log_every_n_steps": 2,
-        "enable_progress_bar": False,
-    }
+    defaults = {"logger": TensorBoardLogger(tmp_path), "precision": "bf16-mixed", "max_steps": 6}
+    defaults |= {"val_check_interval": 2, "log_every_n_steps": 2, "enable_progress_bar": False}
     with warnings.catch_warnings():
         for message in (*_NOT_OURS, "Precision bf16-mixed is not supported by the model summary"):
             warnings.filterwarnings("ignore", message)

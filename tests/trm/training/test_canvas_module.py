@@ -182,15 +182,10 @@ def test_a_stage_may_end_at_a_share_of_the_run():
 
 
 def test_stages_of_cycles_that_a_network_lacks_are_refused():
-    network = tiny_module().model
-    network.config = SimpleNamespace(L_cycles=1)
+    network, how = tiny_module().model, {"optimizer": OptimizerConfig()}
+    network.config, how["schedule"] = SimpleNamespace(L_cycles=1), ScheduleConfig()
     with pytest.raises(ValueError, match="H_cycles, which TinyRecursiveModel does not have"):
-        IterativeModule(
-            network,
-            depth=DepthConfig(stages=[CycleStage(1, H_cycles=1)]),
-            optimizer=OptimizerConfig(),
-            schedule=ScheduleConfig(),
-        )
+        IterativeModule(network, depth=DepthConfig(stages=[CycleStage(1, H_cycles=1)]), **how)
 
 
 @pytest.mark.filterwarnings("ignore")  # Lightning's, of few workers
@@ -199,13 +194,8 @@ def test_a_network_with_too_few_symbols_for_the_base_is_refused(tmp_path):
     data = CanvasDataModule(task, Canvas(), batch_size=4, batches_per_epoch=1)
     assert CellConfig(**rule_settings(task.local_rule())).vocab_size == 24
     network = TinyRecursiveModel(RecursiveConfig(hidden_size=8, num_heads=2, position="none"))
-    module = IterativeModule(
-        network,
-        depth=DepthConfig(),
-        solve_steps=1,
-        optimizer=OptimizerConfig(),
-        schedule=ScheduleConfig(),
-    )
+    how = {"optimizer": OptimizerConfig(), "schedule": ScheduleConfig(), "solve_steps": 1}
+    module = IterativeModule(network, depth=DepthConfig(), **how)
     quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
     trainer = L.Trainer(accelerator="cpu", default_root_dir=tmp_path, **quiet)
     with pytest.raises(ValueError, match=r"base 16 has 24 symbols, .* built for 18: set"):

@@ -238,16 +238,9 @@ def test_other_problems_differ_and_have_no_leading_zero():
 @pytest.mark.parametrize("workers", [0, 2])
 def test_workers_and_devices_draw_the_same_batches(workers):
     def module() -> CanvasDataModule:
-        return CanvasDataModule(
-            TASKS["standard"],
-            Canvas(12, 12),
-            batch_size=16,
-            batches_per_epoch=2,
-            validation_problems=4,
-            transforms=[A.D4(p=1.0), CanvasShift()],
-            negatives=ALL,
-            workers=workers,
-        )
+        how = {"batch_size": 16, "batches_per_epoch": 2, "validation_problems": 4}
+        how |= {"transforms": [A.D4(p=1.0), CanvasShift()], "negatives": ALL, "workers": workers}
+        return CanvasDataModule(TASKS["standard"], Canvas(12, 12), **how)
 
     whole = list(module().train_dataloader())
     shares = []
@@ -459,13 +452,8 @@ def test_a_run_logs_the_confidence_on_negatives(command, debug, tmp_path):
 
 def test_turned_validation_rows_are_turned_upright_rows(monkeypatch):
     module = tiny_module(solve_steps=2)
-    data = CanvasDataModule(
-        TASKS["lattice"],
-        Canvas(square=True),
-        validation_problems=12,
-        negatives=NegativesConfig(turned=0.5),
-        transforms=[A.D4(p=1.0)],
-    )
+    how = {"negatives": NegativesConfig(turned=0.5), "transforms": [A.D4(p=1.0)]}
+    data = CanvasDataModule(TASKS["lattice"], Canvas(square=True), validation_problems=12, **how)
     module._trainer = SimpleNamespace(datamodule=data)
     assert "turned_rejected" in module.validated_figures
     _, drawing = data.val_dataloader()[0].dataset.__getitems__(range(12))

@@ -109,6 +109,7 @@ def test_incorrect_entries_of_each_output_are_noticed(layout, checked, work):
 # One entry of a right table is changed: law, layout, output, right and wrong value, and where.
 # Classes in base 3: 0 none, 1 to 3 the digits 0 to 2, 4 `special`, 5 `padding`. Symbols: 1 is the
 # digit 0, 11 a blank, 13 a cell that is to be filled in.
+BEFORE, BELOW = {"own.row": 1, "own.arriving": 2}, {"own.number": 0, "own.multiplicand": 2}
 LAW_CASES = (
     ("nothing_is_written", "lattice", "symbol", 11, 1, {}),
     ("a_starts_down", "lattice", "multiplicand", 2, 3, {"above_left": 0}),
@@ -160,14 +161,7 @@ LAW_CASES = (
     ("no_sum_yet", "standard", "product", 0, 1, {"own.multiplier": 4, "own.multiplicand": 0}),
     ("digits_of_a_start", "standard", "column_multiplicand", 2, 3, {"own.multiplicand": 0}),
     ("end_of_a_is_passed", "standard", "diagonal", 4, 0, {"own.row": 1}),
-    (
-        "b_passes_nothing_yet",
-        "standard",
-        "column_multiplier",
-        0,
-        1,
-        {"own.row": 1, "own.arriving": 2},
-    ),
+    ("b_passes_nothing_yet", "standard", "column_multiplier", 0, 1, BEFORE),
     ("a_passes_b", "standard", "column_multiplicand", 4, 0, {"own.multiplicand": 4}),
     ("digits_of_b_start", "standard", "column_multiplier", 2, 3, {"own.row": 2}),
     ("digits_of_b_start", "accumulate", "column_multiplier", 1, 0, {"own.arriving": 3}),
@@ -184,14 +178,7 @@ LAW_CASES = (
     ("sum_form", "standard", "sum", 4, 1, {}),
     ("sum_carry_begins_in_column_0", "standard", "sum_carry", 1, 0, {}),
     ("product_or_sum_is_written", "standard", "symbol", 2, 3, {}),
-    (
-        "a_goes_straight_down",
-        "standard",
-        "column_multiplicand",
-        0,
-        1,
-        {"own.number": 0, "own.multiplicand": 2},
-    ),
+    ("a_goes_straight_down", "standard", "column_multiplicand", 0, 1, BELOW),
     ("a_goes_straight_down", "interleaved", "column_multiplicand", 2, 0, {"own.row": 3}),
     ("b_goes_straight_down", "running_sum", "column_multiplier", 2, 0, {"own.row": 3}),
     ("a_moves_left", "standard", "passing", 2, 3, {"own.row": 3}),

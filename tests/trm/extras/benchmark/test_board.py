@@ -14,17 +14,10 @@ from trm.io.markdown import safe
 
 LONG = SUITES["multiply-long-v1"]  # the smallest suite
 STRUCTURED = SUITES["structured-v1"]
-CARD = {
-    "name": "Ours",
-    "suites": [LONG.name],
-    "trained": True,
-    "parameters": 1234,
-    "trained_on": "1 to 4 x 1 to 4 digits",
-    "given": "the layout of the page",
-    "code": "board/ours/ours.py",
-    "made_with": "python ours.py",
-    "random_weights": "python ours.py --random",
-}
+CARD = {"name": "Ours", "suites": [LONG.name], "trained": True, "parameters": 1234}
+CARD |= {"trained_on": "1 to 4 x 1 to 4 digits", "given": "the layout of the page"}
+CARD |= {"code": "board/ours/ours.py", "made_with": "python ours.py"}
+CARD |= {"random_weights": "python ours.py --random"}
 
 
 @pytest.fixture(scope="module")

@@ -33,11 +33,8 @@ def test_combinations_are_settings_compared_within_groups(study):
     names = [setting.name for setting in found.settings]
     assert names == ["base 2, small", "base 2, large", "base 10, small", "base 10, large"]
     assert found.settings[2].labels == {"data.task.base": "base 10", "size": "small"}
-    assert found.settings[2].options == (
-        "--trainer.max_epochs=3",
-        "--data.task.base=10",
-        "--model.network.config.hidden_size=8",
-    )
+    options = "--trainer.max_epochs=3 --data.task.base=10 --model.network.config.hidden_size=8"
+    assert " ".join(found.settings[2].options) == options
     assert found.seeds == (4, 5)
     runs = found.runs()
     assert [run.name for run in runs[3:5]] == ["base 10, large, seed 4", "base 2, small, seed 5"]
