@@ -56,8 +56,8 @@ def add_arguments(parser: Parser) -> None:
     what = "write table, laws and theorem of a proved model as SMT-LIB, for z3 or cvc5; for sums, "
     what += "and lattices"
     add("--smt", metavar="FILE", help=what)
-    what = "write a proved model in integers as a Coq development with its theorem; for the layouts "
-    what += "column and standard"
+    what = "write a proved model in integers as a Coq development with its theorem; for the "
+    what += "layouts column and standard"
     add("--coq", metavar="FILE", help=what)
     what = "if the model is not proved, search N structured problems for an error; for any model"
     add("--search", type=whole(1), default=0, metavar="N", help=what)
