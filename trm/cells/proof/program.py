@@ -322,7 +322,7 @@ def work(canvas):
 if __name__ == "__main__":
     try:
         solved = work(given(*sys.argv[1:]))
-    except (TypeError, ValueError, StopIteration):  # other numbers than the program takes
+    except (TypeError, LookupError, ValueError, StopIteration):  # other numbers
         sys.exit("usage: python program.py {example}")
     print("\\n".join(solved), answer(solved), sep="\\n\\n")
 '''
