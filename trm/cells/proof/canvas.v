@@ -113,7 +113,8 @@ Section Numbers.
       unfold written at 1, stands.
       assert (H : digit n column + base * (n / base ^ column / base) = n / base ^ column).
       { unfold digit. pose proof (Nat.div_mod (n / base ^ column) base). lia. }
-      destruct (column =? 0) eqn:?, (base ^ column <=? n) eqn:beyond; cbn [orb]; rewrite rest; try exact H.
+      destruct (column =? 0) eqn:?, (base ^ column <=? n) eqn:beyond; cbn [orb]; rewrite rest;
+          try exact H.
       apply Nat.leb_gt in beyond. rewrite digit_beyond in H by assumption. exact H.
   Qed.
 
@@ -142,7 +143,8 @@ Section Numbers.
      addends above that one; from the right a carry. *)
   Definition class_of (s : symbol) := match s with Digit d => S d | _ => 0 end.
 
-  Definition sum_rule (given : symbol) (right above : option message) : symbol * message * message :=
+  Definition sum_rule (given : symbol)
+      (right above : option message) : symbol * message * message :=
     match above with
     | Some [addend; sum] =>
         let carry_class := match right with Some [c] => c | _ => 0 end in
@@ -154,7 +156,8 @@ Section Numbers.
     | _ => (Blank, [0], [class_of given; 0])
     end.
 
-  (* The inputs that a cell can have: in the first row; in the margin; in the units; on their left. *)
+  (* The inputs that a cell can have: in the first row; in the margin; in the units;
+      on their left. *)
   Definition digits := map Digit (seq 0 base).
   Definition no_carry : list (option message) := [None; Some [0]].
   Definition carries : list (option message) := [Some [1]; Some [2]].
@@ -265,7 +268,8 @@ Section Numbers.
     now rewrite digit_beyond.
   Qed.
 
-  Lemma class_so_far_digit : forall n column, pred (class_so_far n column) = digit (so_far n) column.
+  Lemma class_so_far_digit : forall n column, pred (class_so_far n column) = digit
+      (so_far n) column.
   Proof.
     intros [n|] column; cbn; [apply class_digit |]. unfold digit.
     rewrite Nat.div_0_l, Nat.mod_0_l; try lia. apply Nat.pow_nonzero. lia.
@@ -400,7 +404,8 @@ Section Numbers.
     exists from_right' above_right', In from_right' no_carry /\
       fill_row (beside_and_above cell) from_right above_right (repeat [0; 0] margin ++ above)
           (repeat given margin ++ row) =
-        repeat (Blank, [0], [0; 0]) margin ++ fill_row (beside_and_above cell) from_right' above_right' above row.
+        repeat (Blank, [0], [0;
+            0]) margin ++ fill_row (beside_and_above cell) from_right' above_right' above row.
   Proof.
     intros given. induction margin; intros from_right above_right above row stands_there enters.
     - now exists from_right, above_right.
@@ -423,7 +428,8 @@ Section Numbers.
       map (fun given => (given, [0], [class_of given; 0])) symbols.
   Proof.
     induction symbols as [| given symbols]; intros from_right above_right enters listed; trivial.
-    cbn [fill_row hd_error tl map]. unfold beside_and_above at 1. inversion_clear listed as [| ? ? one rest].
+    cbn [fill_row hd_error tl map]. unfold beside_and_above at 1.
+    inversion_clear listed as [| ? ? one rest].
     assert (In (given, from_right, None) sum_inputs) as checked.
     { unfold sum_inputs. rewrite !in_app_iff. left. apply in_inputs; cbn [In]; auto. }
     apply cell_is_rule in checked. cbn in checked.
@@ -472,12 +478,14 @@ Section Numbers.
     destruct (base ^ column <=? n); cbn [In]; auto.
   Qed.
 
-  Lemma filled_written : forall n decided column, filled (written n column) decided = written n column.
+  Lemma filled_written : forall n decided column, filled
+      (written n column) decided = written n column.
   Proof. intros. unfold written. now destruct (stands n column). Qed.
 
   Theorem rows_add : forall width margin sign last numbers n t,
     0 < sign -> last < base ^ sign ->
-    fill_below (beside_and_above cell) (passed_down width margin n t) (sum_canvas width margin sign numbers last) =
+    fill_below (beside_and_above cell) (passed_down width margin n t)
+        (sum_canvas width margin sign numbers last) =
       map (addend_row width margin) numbers
         ++ [last_addend_row width margin sign last;
             addend_row width margin (n + so_far t + list_sum numbers + last)].
@@ -491,7 +499,8 @@ Section Numbers.
           replace (sign =? 0) with false by (symmetry; apply Nat.eqb_neq; lia). cbn. auto. }
       f_equal.
       + f_equal. apply map_ext. intros i. destruct (i =? sign); [easy | apply filled_written].
-      + replace (repeat [0; 0] margin ++ _) with (passed_down width margin last (Some (n + so_far t))).
+      + replace (repeat [0;
+          0] margin ++ _) with (passed_down width margin last (Some (n + so_far t))).
         2:{ unfold passed_down. f_equal. apply map_ext. intros i. cbn [class_so_far].
             destruct (i =? sign) eqn:at_sign; [| now rewrite class_of_written].
             apply Nat.eqb_eq in at_sign. subst. unfold class at 1. unfold stands at 1.
@@ -499,7 +508,8 @@ Section Numbers.
             now replace (base ^ sign <=? last) with false by (symmetry; now apply Nat.leb_gt). }
         replace (repeat Asked (margin + width))
           with (repeat Asked margin ++ map (fun _ => Asked) (seq 0 width)).
-        2:{ rewrite repeat_app. f_equal. clear. generalize 0. induction width; intros; cbn; [easy |].
+        2:{ rewrite repeat_app. f_equal. clear. generalize 0.
+        induction width; intros; cbn; [easy |].
             now rewrite IHwidth. }
         rewrite below_a_row; [| auto |].
         2:{ intros i. unfold given_in_column. destruct (i =? 0); cbn; auto. }
@@ -508,11 +518,13 @@ Section Numbers.
     - unfold addend_row at 1, row. rewrite below_a_row; [| auto | intros; apply written_is_given].
       f_equal.
       + unfold addend_row, row. f_equal. apply map_ext. intros. apply filled_written.
-      + replace (repeat [0; 0] margin ++ _) with (passed_down width margin next (Some (n + so_far t))).
+      + replace (repeat [0;
+          0] margin ++ _) with (passed_down width margin next (Some (n + so_far t))).
         2:{ unfold passed_down. f_equal. apply map_ext. intros. now rewrite class_of_written. }
         rewrite IHnumbers by assumption. cbn [so_far].
         change (list_sum (next :: numbers)) with (next + list_sum numbers).
-        now replace (n + so_far t + (next + list_sum numbers)) with (next + (n + so_far t) + list_sum numbers) by lia.
+        now replace (n + so_far t + (next + list_sum numbers)) with (next +
+            (n + so_far t) + list_sum numbers) by lia.
   Qed.
 
   Theorem sums_are_correct : forall width margin sign numbers last,
@@ -535,7 +547,8 @@ Section Numbers.
     - apply Forall_forall. unfold addend_row. intros given there.
       apply in_app_or in there as [there | there].
       + apply repeat_spec in there. subst. cbn. auto.
-      + apply in_map_iff in there as [i [<- _]]. unfold written. destruct (stands first i); cbn; auto.
+      + apply in_map_iff in there as [i [<- _]]. unfold written.
+      destruct (stands first i); cbn; auto.
         right. apply in_digits, digit_is_less.
   Qed.
 
@@ -563,7 +576,8 @@ End Numbers.
 Example a_sum : sum_canvas 10 4 0 3 [47] 36 =
   [[Digit 7; Digit 4; Blank; Blank]; [Digit 6; Digit 3; Blank; Plus]; [Asked; Asked; Asked; Asked]].
 Proof. reflexivity. Qed.
-Example a_solved_sum : List.last (solved_sum 10 4 0 3 [47] 36) [] = [Digit 3; Digit 8; Blank; Blank].
+Example a_solved_sum : List.last (solved_sum 10 4 0 3 [47] 36) [] = [Digit 3; Digit 8; Blank;
+    Blank].
 Proof. reflexivity. Qed.
 End Canvas.
 Import Canvas.
@@ -581,7 +595,8 @@ Section Drawn.
 
   Variables width a b digits_of_b sign : nat.
 
-  Definition multiplier_row := map (fun i => if i =? sign then Times else written b i) (seq 0 width).
+  Definition multiplier_row :=
+      map (fun i => if i =? sign then Times else written b i) (seq 0 width).
   Definition product_canvas :=
     [row base width a; multiplier_row] ++ repeat (repeat Asked width) (S digits_of_b).
   Definition partial_product (i : nat) :=
@@ -597,10 +612,14 @@ Section Standard.
   Definition operation := nat -> nat -> list (option message) -> message.
   Variable op : operation.
 
-  Definition get (of : option message) (i : nat) := match of with Some m => nth i m 0 | None => 0 end.
+  Definition get (of : option message) (i : nat) :=
+      match of with Some m => nth i m 0 | None => 0 end.
   Definition there (of : option message) := match of with Some _ => 1 | None => 0 end.
-  Definition own (signals : message) : list (option message) := [None; None; None; None; Some signals].
+  Definition own (signals : message) : list (option message) :=
+      [None; None; None; None; Some signals].
 
+  (* A cell decides in fifteen steps, its ops, each from what it reads on the right, above, above left,
+     above right, and from the steps before it. See canvas/cells/rules/long.py for the signals. *)
   Definition standard_cell (given : symbol) (right above above_left above_right : option message)
       : symbol * message * message :=
     let one i token messages := nth 0 (op i token messages) 0 in
@@ -628,17 +647,20 @@ Section Standard.
      [multiplier; nth 1 product 0; nth 1 sum 0],
      [row; column_multiplicand; column_multiplier; zero; nth 0 sum 0; diagonal; passing]).
 
-  (* The inputs that ops can have, with the correct outputs. *)
+  (* The inputs that ops can have, with the correct outputs: a computation decides each line. *)
   Definition D := seq 1 base.
   Definition same_as (found expected : message) := same_message found expected.
   Notation "'each' x 'in' l , body" := (forallb (fun x => body) l)
     (at level 200, x name, l at level 100, body at level 200).
 
-  Definition on_adds := each s in seq 0 (S special), same_as (op 0 0 [None; Some [s]; None; None; None]) [Nat.min 1 s].
-  Definition on_row := each k in seq 0 4, same_as (op 1 0 [None; Some [Nat.min 1 k; k]; None; None; None]) [Nat.min 3 (S k)].
+  Definition on_adds := each s in seq 0 (S special), same_as
+      (op 0 0 [None; Some [s]; None; None; None]) [Nat.min 1 s].
+  Definition on_row := each k in seq 0 4, same_as
+      (op 1 0 [None; Some [Nat.min 1 k; k]; None; None; None]) [Nat.min 3 (S k)].
   Definition on_digits := each d in seq 0 base, each m in [0; special], each row in [1; 2],
     same_as (op 2 (id_of (Digit d)) [Some [m]; None; None; None; Some [row]]) [S d].
-  Definition on_blanks := each s in [Blank; Times], each row in (match s with Times => [2] | _ => [1; 2] end),
+  Definition on_blanks :=
+      each s in [Blank; Times], each row in (match s with Times => [2] | _ => [1; 2] end),
     same_as (op 2 (id_of s) [Some [special]; None; None; None; Some [row]]) [special].
   Definition on_asked := each m in seq 0 (S special),
     same_as (op 2 (id_of Asked) [Some [m]; None; None; None; Some [3]]) [0].
@@ -697,7 +719,8 @@ Section Standard.
   Definition product_none := each n in 0 :: special :: D,
     same_as (op 11 0 [Some [0]; None; None; None; Some [n; special]]) [0; 0].
   Definition product_before := each m in D,
-    same_as (op 11 0 [Some [0]; None; None; None; Some [0; m]]) [if m =? 1 then 0 else S special; 0].
+    same_as (op 11 0 [Some [0]; None; None; None; Some [0; m]]) [if m =? 1 then 0 else S special;
+        0].
   Definition product_units := each n in D, each m in D,
     same_as (op 11 0 [Some [0]; None; None; None; Some [n; m]])
       [if m =? 1 then special else S (pred n * pred m mod base); S (pred n * pred m / base)].
@@ -725,7 +748,8 @@ Section Standard.
   Definition is_total := each m in special :: D,
     same_as (op 13 0 (own [m])) [if m =? special then 1 else 0].
   Definition shows_total := each s in 0 :: special :: D,
-    same_as (op 14 0 (own [0; 1; s])) [if s =? 0 then 11 else id_of (Digit (if s =? special then 0 else pred s))].
+    same_as (op 14 0 (own [0; 1;
+        s])) [if s =? 0 then 11 else id_of (Digit (if s =? special then 0 else pred s))].
   Definition shows_digit := each p in D, each s in D,
     same_as (op 14 0 (own [p; 0; s])) [id_of (Digit (pred p))].
   Definition shows_zero := each s in 0 :: special :: D,
@@ -799,7 +823,8 @@ Section Standard.
   Definition after {M} (f : nat -> M) (j : nat) : option M :=
     if S j <? width then Some (f (S j)) else None.
 
-  (* Row a. *)
+  (* What cells pass on, row by row: first that of a. Each lemma row_... states that a cell does so
+     if its neighbours did. *)
   Definition left_a (j : nat) : message := [special; 0; 0].
   Definition down_a (j : nat) : message :=
     [1; A j; 0; 0; 0; if stands a j then 0 else special; 0].
@@ -828,7 +853,8 @@ Section Standard.
     assert (op 1 0 [None; Some [0; 0]; None; None; None] = [1]) as ->.
     { check on_row. apply (C0 0). apply in_seq. lia. }
     cbn [nth Nat.min].
-    assert (op 2 (id_of (written base a j)) [Some [right_a j]; None; None; None; Some [1]] = [A j]) as ->.
+    assert (op 2 (id_of (written base a j)) [Some [right_a j]; None; None; None;
+        Some [1]] = [A j]) as ->.
     { unfold written, A. destruct (stands a j) eqn:at_j.
       - check on_digits. apply C0; [| apply right_a_in | cbn; auto].
         apply in_seq. pose proof (digit_is_less base base_is_2_or_more a j). lia.
@@ -844,8 +870,10 @@ Section Standard.
     { unfold first_columns, A. destruct j; cbn [right_a]; [| now rewrite Nat.eqb_refl].
       rewrite units_stand. apply orb_true_iff. right. apply Nat.ltb_lt. unfold special.
       pose proof (digit_is_less base base_is_2_or_more a 0). lia. }
-    check diagonal_given. rewrite (C0 1) by (trivial; first [apply right_a_in | cbn; auto]). clear C0.
-    check multiplier_given. rewrite (C0 1) by (trivial; first [apply right_a_in | cbn; auto]). clear C0.
+    check diagonal_given. rewrite (C0 1) by (trivial; first [apply right_a_in | cbn; auto]).
+    clear C0.
+    check multiplier_given. rewrite (C0 1) by (trivial; first [apply right_a_in | cbn; auto]).
+    clear C0.
     cbn [nth].
     check product_none. rewrite (C0 0) by (cbn; auto). clear C0. cbn [nth].
     check sum_none. rewrite C0. clear C0. cbn [nth].
@@ -899,11 +927,13 @@ Section Standard.
           -- apply stands_iff in at_1; [| lia]. rewrite Nat.pow_1_r in at_1.
              replace (0 =? special) with false by reflexivity.
              apply Nat.eqb_neq. lia.
-          -- rewrite Nat.eqb_refl. apply stands_not in at_1 as [_ at_1]. rewrite Nat.pow_1_r in at_1.
+          -- rewrite Nat.eqb_refl. apply stands_not in at_1 as [_ at_1].
+          rewrite Nat.pow_1_r in at_1.
              apply Nat.eqb_eq in is_zero. unfold Canvas.digit in is_zero.
              rewrite Nat.pow_0_r, Nat.div_1_r, Nat.mod_small in is_zero by assumption. now subst.
         * replace (j =? 0) with false by (symmetry; apply Nat.eqb_neq; lia). cbn [andb]. symmetry.
-          destruct (S j <? width); [| reflexivity]. destruct (stands a (S j)) eqn:beyond; [reflexivity |].
+          destruct (S j <? width); [| reflexivity].
+          destruct (stands a (S j)) eqn:beyond; [reflexivity |].
           exfalso. apply stands_not in beyond as [_ beyond]. apply stands_iff in at_j; trivial.
           apply Nat.eqb_eq in is_zero. unfold Canvas.digit in is_zero.
           rewrite Nat.mod_small in is_zero.
@@ -975,6 +1005,9 @@ Section Standard.
   Hypothesis b_has_no_more : b < base ^ digits_of_b.
   Hypothesis wide_enough : digits_of_b <= width.
 
+  (* Of row i of the products and column j: the digit of b (q), its class (m), the class of the digit
+     of a (M), the product (P), the sum of the products before it (T), and the classes of a sum, a
+     product, its carry and the carry of the sum (su, pc, ca, sc). *)
   Definition q (i : nat) := if a =? 0 then 0 else digit b i.
   Definition m (i : nat) := if i <? digits_of_b then S (q i) else special.
   Definition M (i j : nat) := if j <? i then 0 else A (j - i).
@@ -1009,9 +1042,11 @@ Section Standard.
     destruct (a =? 0); lia.
   Qed.
   Lemma a_q : forall i, a * q i = a * digit b i.
-  Proof. intros. unfold q. destruct (a =? 0) eqn:none; [apply Nat.eqb_eq in none; lia | trivial]. Qed.
+  Proof. intros. unfold q. destruct (a =? 0) eqn:none; [apply Nat.eqb_eq in none; lia | trivial].
+  Qed.
   Lemma q_0 : forall i, a * q i = 0 -> q i = 0.
-  Proof. intros i none. unfold q in *. destruct (a =? 0) eqn:some; trivial. apply Nat.eqb_neq in some. nia. Qed.
+  Proof. intros i none. unfold q in *. destruct (a =? 0) eqn:some; trivial.
+  apply Nat.eqb_neq in some. nia. Qed.
 
   Lemma some_factor : forall i, P i <> 0 -> a <> 0.
   Proof. intros i some none. apply some. unfold P. now rewrite none. Qed.
@@ -1052,7 +1087,8 @@ Section Standard.
   Qed.
 
   (* Columns of partial products. *)
-  Lemma P_before : forall i j, j < i -> P i mod base ^ j = 0 /\ P i mod base ^ S j = 0 /\ digit (P i) j = 0.
+  Lemma P_before : forall i j, j < i -> P i mod base ^ j = 0 /\ P i mod base ^ S j = 0 /\ digit
+      (P i) j = 0.
   Proof.
     intros i j is_before. unfold P. pose proof (power j).
     replace (base ^ i) with (base ^ (i - S j) * base * base ^ j).
@@ -1152,7 +1188,8 @@ Section Standard.
     destruct (j <? i) eqn:is_before.
     { apply Nat.ltb_lt in is_before.
       replace (match j with 0 => 0 | S j0 => ca i j0 end) with 0.
-      2:{ destruct j; trivial. unfold ca. replace (i <=? j) with false; [now rewrite andb_false_r |].
+      2:{ destruct j; trivial. unfold ca.
+      replace (i <=? j) with false; [now rewrite andb_false_r |].
           symmetry. apply Nat.leb_gt. lia. }
       replace (ca i j) with 0.
       2:{ unfold ca. replace (i <=? j) with false; [now rewrite andb_false_r |].
@@ -1160,11 +1197,13 @@ Section Standard.
       check product_before. now apply C0. }
     apply Nat.ltb_ge in is_before.
     assert (ca i j = if stands a (j - i) then S (c i (S (j - i))) else 0) as ->.
-    { unfold ca, c. rewrite multiplies. now replace (i <=? j) with true by (symmetry; now apply Nat.leb_le). }
+    { unfold ca, c. rewrite multiplies.
+    now replace (i <=? j) with true by (symmetry; now apply Nat.leb_le). }
     destruct (Nat.eq_dec j i) as [-> | is_after].
     { rewrite Nat.sub_diag. rewrite units_stand. cbn [Nat.eqb].
       replace (match i with 0 => 0 | S j0 => ca i j0 end) with 0.
-      2:{ destruct i; trivial. unfold ca. replace (S i <=? i) with false; [now rewrite andb_false_r |].
+      2:{ destruct i; trivial. unfold ca.
+      replace (S i <=? i) with false; [now rewrite andb_false_r |].
           symmetry. apply Nat.leb_gt. lia. }
       destruct (column_multiplies i 0) as [shown_digit carried]. rewrite c_0, Nat.add_0_r in *.
       unfold A. rewrite units_stand. check product_units.
@@ -1180,13 +1219,15 @@ Section Standard.
     unfold A. destruct (stands a k) eqn:at_k.
     - assert (stands a (pred k) = true) as ->.
       { destruct (Nat.eq_dec k 1) as [-> | ]; trivial. apply stands_iff in at_k; trivial.
-        apply stands_iff; [lia |]. assert (base ^ pred k <= base ^ k) by (apply Nat.pow_le_mono_r; lia). lia. }
+        apply stands_iff; [lia |].
+        assert (base ^ pred k <= base ^ k) by (apply Nat.pow_le_mono_r; lia). lia. }
       destruct (column_multiplies i k) as [shown_digit carried].
       check product_later. rewrite C0 with (x := S (digit a k)); trivial; try now apply class_in.
       2:{ apply in_seq. cbn [pred]. pose proof (c_is_less i k). lia. }
       cbn [pred]. rewrite <- carried, <- shown_digit. f_equal.
       destruct (q i =? 0) eqn:none; [apply Nat.eqb_eq in none; now rewrite none |].
-      replace (S (q i) =? 1) with false by (symmetry; apply Nat.eqb_neq; apply Nat.eqb_neq in none; lia).
+      replace (S (q i) =? 1) with false
+          by (symmetry; apply Nat.eqb_neq; apply Nat.eqb_neq in none; lia).
       unfold Canvas.class. destruct (stands (a * q i) k) eqn:stays; trivial. exfalso.
       apply stands_not in stays as [_ less']. apply stands_iff in at_k; trivial.
       apply Nat.eqb_neq in none. nia.
@@ -1203,7 +1244,8 @@ Section Standard.
         apply stands_not in before_k as [at_least ended_before].
         assert (c i k = 0) as ->.
         { unfold c. rewrite Nat.mod_small by assumption. apply Nat.div_small.
-          pose proof (q_is_less i). replace k with (S (pred k)) by lia. rewrite Nat.pow_succ_r'. nia. }
+          pose proof (q_is_less i). replace k with (S (pred k)) by lia. rewrite Nat.pow_succ_r'.
+          nia. }
         now destruct (q i =? 0).
   Qed.
 
@@ -1214,7 +1256,8 @@ Section Standard.
   Proof.
     intros i no_zero. unfold T, P. pose proof (power i).
     pose proof (Nat.mod_upper_bound b (base ^ i)). rewrite <- Nat.mul_assoc.
-    apply Nat.mul_le_mono_l. assert (base ^ i * 1 <= base ^ i * q i) by (apply Nat.mul_le_mono_l; lia).
+    apply Nat.mul_le_mono_l.
+    assert (base ^ i * 1 <= base ^ i * q i) by (apply Nat.mul_le_mono_l; lia).
     lia.
   Qed.
 
@@ -1277,7 +1320,8 @@ Section Standard.
           apply digit_is_less. assumption. }
       rewrite shows_units. destruct i.
       + (* first product *)
-        cbn [su]. unfold pc. replace (0 <? digits_of_b) with true by (symmetry; now apply Nat.ltb_lt).
+        cbn [su]. unfold pc.
+        replace (0 <? digits_of_b) with true by (symmetry; now apply Nat.ltb_lt).
         cbn [Nat.ltb Nat.leb Nat.sub Nat.eqb]. rewrite T_0 in *. cbn [plus] in *.
         unfold P in *. rewrite Nat.pow_0_r, Nat.mul_1_r in *. check sum_begins.
         destruct (q 0 =? 0) eqn:none.
@@ -1314,11 +1358,13 @@ Section Standard.
       assert (su i (S j) = class (T i) (S j)) as ->.
       { destruct i; [| apply shows_left]. cbn [su]. rewrite T_0, <- shows_left. reflexivity. }
       set (carried := carry base (T i) (P i) (S j)) in *.
-      pose proof (carry_is_less base base_is_2_or_more (T i) (P i) (S j)) as carry_less. fold carried in carry_less.
+      pose proof (carry_is_less base base_is_2_or_more (T i) (P i) (S j)) as carry_less.
+      fold carried in carry_less.
       pose proof (column_stands base base_is_2_or_more (T i) (P i) (S j) ltac:(lia)) as stands_sum.
       fold carried in stands_sum.
       assert (In (class (T i) (S j)) (0 :: D)) as in_D by (rewrite <- shows_left; apply shows_in).
-      assert (forall n, In (class n (S j)) (0 :: D)) as any_in by (intros; rewrite <- shows_left; apply shows_in).
+      assert (forall n, In (class n (S j)) (0 :: D)) as any_in
+          by (intros; rewrite <- shows_left; apply shows_in).
       destruct (Nat.eq_dec (P i) 0) as [none | some].
       + (* nothing is added *)
         assert (carried = 0) as no_carry by now apply no_carry_of_0.
@@ -1340,7 +1386,8 @@ Section Standard.
           apply Nat.ltb_lt in is_before.
           assert (carried = 0) as no_carry by (apply no_carry_before; lia).
           rewrite no_carry in *. rewrite no_carry_before by lia.
-          check sum_of_zeros. rewrite C0; [| assumption | cbn; auto]. rewrite Nat.eqb_refl, andb_true_r.
+          check sum_of_zeros. rewrite C0; [| assumption | cbn; auto].
+          rewrite Nat.eqb_refl, andb_true_r.
           f_equal. unfold Canvas.class. rewrite sum_digit, stands_sum.
           destruct (P_before i (S j)) as [_ [_ ->]]; trivial. rewrite !Nat.add_0_r.
           assert (stands (P i) (S j) = true) as ->.
@@ -1363,7 +1410,8 @@ Section Standard.
              assert (T i < base ^ S j) as t_less.
              { apply Nat.le_lt_trans with (P i); [now apply T_at_most | assumption]. }
              assert (stands (T i) (S j) = false) as t_ends.
-             { destruct (stands (T i) (S j)) eqn:t_stands; trivial. apply stands_iff in t_stands; lia. }
+             { destruct (stands (T i) (S j)) eqn:t_stands; trivial.
+             apply stands_iff in t_stands; lia. }
              unfold Canvas.class at 1 2. rewrite stands_sum, t_ends, sum_digit, next_carry.
              rewrite !digit_zero by assumption. cbn [orb plus].
              assert (carried = 0 \/ carried = 1) as [-> | ->] by lia.
@@ -1376,7 +1424,8 @@ Section Standard.
   Lemma su_in : forall i j, In (su i j) (0 :: special :: D).
   Proof.
     intros [| i] j; [now left |]. cbn [su]. destruct j.
-    - rewrite shows_units. destruct (T (S i) =? 0); [right; now left | do 2 right; now apply class_in].
+    - rewrite shows_units.
+    destruct (T (S i) =? 0); [right; now left | do 2 right; now apply class_in].
     - destruct (shows_in (T (S i)) j) as [<- | ]; [now left | do 2 right; assumption].
   Qed.
   Lemma class_range : forall n, In n (0 :: special :: D) -> In n (seq 0 (S special)).
@@ -1469,13 +1518,15 @@ Section Standard.
   Proof. intros d. do 10 (destruct d; [reflexivity |]). reflexivity. Qed.
 
   Lemma symbol_op : forall i j, i <= digits_of_b ->
-    symbol_of (nth 0 (op 14 0 (own [pc i j; nth 0 (op 13 0 (own [m i])) 0; su (S i) j])) 0) = shown i j.
+    symbol_of (nth 0 (op 14 0 (own [pc i j; nth 0 (op 13 0 (own [m i])) 0;
+        su (S i) j])) 0) = shown i j.
   Proof.
     intros i j within. pose proof (su_in (S i) j) as in_su.
     destruct (Nat.eq_dec i digits_of_b) as [-> | ].
     - (* the row of the sum *)
       rewrite m_total. check is_total. rewrite C0 by now left. cbn [nth]. rewrite Nat.eqb_refl.
-      unfold pc, shown. rewrite Nat.ltb_irrefl. clear C0. check shows_total. rewrite C0 by assumption.
+      unfold pc, shown. rewrite Nat.ltb_irrefl. clear C0. check shows_total.
+      rewrite C0 by assumption.
       cbn [nth su]. rewrite T_all. unfold written. destruct j.
       + rewrite shows_units, units_stand. destruct (a * b =? 0) eqn:none.
         * rewrite Nat.eqb_refl. apply Nat.eqb_eq in none. rewrite none. cbn [Nat.eqb special].
@@ -1488,7 +1539,8 @@ Section Standard.
       rewrite m_of by assumption. check is_total. rewrite C0 by (right; apply q_in). cbn [nth].
       replace (S (q i) =? special) with false.
       2:{ symmetry. apply Nat.eqb_neq. unfold special. pose proof (q_is_less i). lia. }
-      clear C0. unfold pc, shown. pose proof less as less'. apply Nat.ltb_lt in less'. rewrite less'.
+      clear C0. unfold pc, shown. pose proof less as less'. apply Nat.ltb_lt in less'.
+      rewrite less'.
       rewrite <- a_q.
       assert (q i <> 0 -> P i <> 0) as some_p.
       { intros no_zero none. unfold P in none. pose proof (power i). pose proof (q_0 i).
@@ -1516,7 +1568,8 @@ Section Standard.
           assert (a <> 0) as some_a by now apply (some_factor i).
           unfold written, Canvas.class.
           destruct (stands (a * q i) (j - i)) eqn:at_k.
-          -- check shows_digit. rewrite C0; [cbn [nth pred]; apply symbol_of_digit | now apply class_in |].
+          -- check shows_digit.
+          rewrite C0; [cbn [nth pred]; apply symbol_of_digit | now apply class_in |].
              cbn [su]. unfold shows. rewrite T_next.
              replace (T i + P i =? 0) with false by (symmetry; apply Nat.eqb_neq; lia).
              apply class_is_in. destruct (Nat.eq_dec j 0) as [-> | ]; [reflexivity |].
@@ -1536,9 +1589,11 @@ Section Standard.
     replace (get (before (left_p i) j) 1) with (right_carry i j) by now destruct j.
     replace (get (before (left_p i) j) 2) with (right_sum_carry i j) by now destruct j.
     replace (get (Some (up i j)) 4) with (su i j) by now destruct i.
-    pose proof (su_in i j) as in_su. pose proof (M_in i j) as in_M. pose proof (C_in (i + j)) as in_C.
+    pose proof (su_in i j) as in_su. pose proof (M_in i j) as in_M.
+    pose proof (C_in (i + j)) as in_C.
     check on_adds. rewrite C0 by now apply class_range. clear C0.
-    assert (op 1 0 [None; Some [there (Some (up i j)); get (Some (up i j)) 0]; None; None; None] = [3]) as ->.
+    assert (op 1 0 [None; Some [there (Some (up i j)); get (Some (up i j)) 0]; None; None;
+        None] = [3]) as ->.
     { check on_row. destruct i; [apply (C0 2) | apply (C0 3)]; apply in_seq; lia. }
     cbn [nth].
     assert (op 2 (id_of Asked) [Some [right_m i j]; None; None; None; Some [3]] = [0]) as ->.
@@ -1574,7 +1629,8 @@ Section Standard.
     (forall j, decides (given j) (before l j) (Some (f j)) (after f j) (before f j)
       (shown j) (l j) (d j)) ->
     forall count j, j + count = width ->
-      fill_row standard_cell (before l j) (before f j) (map f (seq j count)) (map given (seq j count))
+      fill_row standard_cell (before l j) (before f j) (map f (seq j count)) (map given
+          (seq j count))
         = map (fun j => (filled (given j) (shown j), l j, d j)) (seq j count).
   Proof.
     intros f given shown l d each_cell. induction count; intros j ends; trivial.
@@ -1600,7 +1656,8 @@ Section Standard.
     rewrite asked_row. induction count; intros i ends; cbn [repeat fill_below].
     - rewrite Nat.add_0_r in ends. subst i.
       pose proof (fills_below (up digits_of_b) (fun _ => Asked) (shown digits_of_b)
-        (left_p digits_of_b) (down_p digits_of_b) (fun j => row_p _ j (le_n _)) width 0 eq_refl) as fills.
+        (left_p digits_of_b) (down_p digits_of_b) (fun j => row_p _ j
+            (le_n _)) width 0 eq_refl) as fills.
       cbn [before] in fills. rewrite fills, map_map. cbn [fst filled seq map app]. f_equal.
       unfold row. apply map_ext. intros j. unfold shown. now rewrite Nat.ltb_irrefl.
     - pose proof (fills_below (up i) (fun _ => Asked) (shown i) (left_p i) (down_p i)
@@ -1619,7 +1676,8 @@ Section Standard.
     unfold fill, product_canvas, solved_product. cbn [app fill_below].
     pose proof (fills_first (written base a) (fun _ => Blank) left_a down_a row_a width 0) as first.
     cbn [before] in first. unfold row at 1 2 3. rewrite first, !map_map. cbn [fst snd].
-    pose proof (fills_below down_a given_b (fun _ => Blank) left_a down_b row_b width 0 eq_refl) as second.
+    pose proof (fills_below down_a given_b
+        (fun _ => Blank) left_a down_b row_b width 0 eq_refl) as second.
     cbn [before] in second. unfold multiplier_row.
     change (fun i => if i =? sign then Times else written base b i) with given_b.
     change (map (fun x => down_a x) (seq 0 width)) with (map down_a (seq 0 width)).
@@ -1734,9 +1792,6 @@ Definition look_up (table : list vector) (i : int) : int :=
 
 Definition parts_of {A} (length : nat) (x : list A) : list (list A) :=
   parts (List.length x / length)%nat length x.
-Definition pick {A} (default : A) (indices : list nat) (x : list A) : list A :=
-  map (fun i => nth i x default) indices.
-
 (* Weights of a block. *)
 Record block := Block {
   heads : nat;  (* of attention *)
@@ -1749,7 +1804,8 @@ Record block := Block {
 (* Bias, key and value of a message, by head. *)
 Definition heard : Type := list (int * vector * vector).
 
-Definition half_powers : list vector := parts 16 16 ([32768; 32679; 32591; 32503; 32415; 32327; 32240; 32153; 32066; 31979; 31893; 31806; 31720; 31635; 31549; 31464; 31379; 31294; 31209; 31125; 31041; 30957; 30873; 30790; 30706; 30623; 30541; 30458; 30376; 30293; 30212; 30130; 30048; 29967; 29886; 29805; 29725; 29644; 29564; 29484; 29405; 29325; 29246; 29167; 29088; 29009; 28931; 28852; 28774; 28697; 28619; 28542; 28464; 28388; 28311; 28234; 28158; 28082; 28006; 27930; 27855; 27779; 27704; 27629; 27554; 27480; 27406; 27332; 27258; 27184; 27110; 27037; 26964; 26891; 26818; 26746; 26674; 26601; 26530; 26458; 26386; 26315; 26244; 26173; 26102; 26031; 25961; 25891; 25821; 25751; 25681; 25612; 25543; 25474; 25405; 25336; 25268; 25199; 25131; 25063; 24995; 24928; 24860; 24793; 24726; 24659; 24593; 24526; 24460; 24394; 24328; 24262; 24196; 24131; 24066; 24001; 23936; 23871; 23806; 23742; 23678; 23614; 23550; 23486; 23423; 23359; 23296; 23233; 23170; 23108; 23045; 22983; 22921; 22859; 22797; 22735; 22674; 22613; 22552; 22491; 22430; 22369; 22309; 22248; 22188; 22128; 22068; 22009; 21949; 21890; 21831; 21772; 21713; 21654; 21595; 21537; 21479; 21421; 21363; 21305; 21247; 21190; 21133; 21076; 21019; 20962; 20905; 20849; 20792; 20736; 20680; 20624; 20568; 20513; 20457; 20402; 20347; 20292; 20237; 20182; 20127; 20073; 20019; 19965; 19911; 19857; 19803; 19750; 19696; 19643; 19590; 19537; 19484; 19431; 19379; 19326; 19274; 19222; 19170; 19118; 19066; 19015; 18963; 18912; 18861; 18810; 18759; 18708; 18658; 18607; 18557; 18507; 18457; 18407; 18357; 18308; 18258; 18209; 18160; 18110; 18061; 18013; 17964; 17915; 17867; 17819; 17770; 17722; 17674; 17627; 17579; 17531; 17484; 17437; 17390; 17343; 17296; 17249; 17202; 17156; 17109; 17063; 17017; 16971; 16925; 16879; 16834; 16788; 16743; 16697; 16652; 16607; 16562; 16518; 16473; 16428]).
+Definition half_powers : list vector :=
+    parts 16 16 ([32768; 32679; 32591; 32503; 32415; 32327; 32240; 32153; 32066; 31979; 31893; 31806; 31720; 31635; 31549; 31464; 31379; 31294; 31209; 31125; 31041; 30957; 30873; 30790; 30706; 30623; 30541; 30458; 30376; 30293; 30212; 30130; 30048; 29967; 29886; 29805; 29725; 29644; 29564; 29484; 29405; 29325; 29246; 29167; 29088; 29009; 28931; 28852; 28774; 28697; 28619; 28542; 28464; 28388; 28311; 28234; 28158; 28082; 28006; 27930; 27855; 27779; 27704; 27629; 27554; 27480; 27406; 27332; 27258; 27184; 27110; 27037; 26964; 26891; 26818; 26746; 26674; 26601; 26530; 26458; 26386; 26315; 26244; 26173; 26102; 26031; 25961; 25891; 25821; 25751; 25681; 25612; 25543; 25474; 25405; 25336; 25268; 25199; 25131; 25063; 24995; 24928; 24860; 24793; 24726; 24659; 24593; 24526; 24460; 24394; 24328; 24262; 24196; 24131; 24066; 24001; 23936; 23871; 23806; 23742; 23678; 23614; 23550; 23486; 23423; 23359; 23296; 23233; 23170; 23108; 23045; 22983; 22921; 22859; 22797; 22735; 22674; 22613; 22552; 22491; 22430; 22369; 22309; 22248; 22188; 22128; 22068; 22009; 21949; 21890; 21831; 21772; 21713; 21654; 21595; 21537; 21479; 21421; 21363; 21305; 21247; 21190; 21133; 21076; 21019; 20962; 20905; 20849; 20792; 20736; 20680; 20624; 20568; 20513; 20457; 20402; 20347; 20292; 20237; 20182; 20127; 20073; 20019; 19965; 19911; 19857; 19803; 19750; 19696; 19643; 19590; 19537; 19484; 19431; 19379; 19326; 19274; 19222; 19170; 19118; 19066; 19015; 18963; 18912; 18861; 18810; 18759; 18708; 18658; 18607; 18557; 18507; 18457; 18407; 18357; 18308; 18258; 18209; 18160; 18110; 18061; 18013; 17964; 17915; 17867; 17819; 17770; 17722; 17674; 17627; 17579; 17531; 17484; 17437; 17390; 17343; 17296; 17249; 17202; 17156; 17109; 17063; 17017; 16971; 16925; 16879; 16834; 16788; 16743; 16697; 16652; 16607; 16562; 16518; 16473; 16428]).
 Definition power (x : int) : int :=
   look_up half_powers (x land 255) >> (let octave := x >> 8 in if octave <? 31 then octave else 31).
 
@@ -1758,14 +1814,16 @@ Definition mixed (b : block) (q : vector) (messages : heard) : vector :=
   let most := fold_left (fun x y => if x <? y then y else x) scores (-536870912) in
   let shares := map (fun x => power (scaled (octaves b) (state (most - x)))) scores in
   let total := fold_left (fun x y => x + y) shares 0 in
-  let sums := fold_left (fun sums '(share, (_, _, value)) => added sums (map (fun x => share * x) value))
+  let sums :=
+      fold_left (fun sums '(share, (_, _, value)) => added sums (map (fun x => share * x) value))
     (combine shares messages) (map (fun _ => 0) q) in
   map (fun x => divided x (if total <? 1 then 1 else total)) sums.
 
 Fixpoint attend (b : block) (queries : list vector) (messages : list heard) : vector :=
   match queries with
   | [] => []
-  | q :: queries => mixed b q (map (hd (0, [], [])) messages) ++ attend b queries (map (@tl _) messages)
+  | q :: queries => mixed b q (map (hd (0, [], [])) messages) ++ attend b queries (map
+      (@tl _) messages)
   end.
 
 Definition head_size (b : block) : nat := (List.length (query b) / heads b)%nat.
@@ -1775,13 +1833,15 @@ Definition hear (b : block) (of : nat) (message : vector) : heard :=
     (firstn (heads b) both, skipn (heads b) both) in
   combine (combine (nth of (direction b) []) keys) values.
 
-Definition apply_block (b : block) (silus : list vector) (x : vector) (messages : list heard) : vector :=
+Definition apply_block (b : block) (silus : list vector) (x : vector)
+    (messages : list heard) : vector :=
   let x := map state x in
   let q := map small (product (query b) (map (fun a => small (scaled (to_query b) a)) x)) in
   let x := normed (added x (product (out b) (attend b (parts_of (head_size b) q) messages))) in
   let both := map small (product (gate_up b) (map (fun a => small (scaled (to_mlp b) a)) x)) in
   let inner := (List.length both / 2)%nat in
-  let gated := map (fun '(gate, up) => small (scaled (to_hidden b) (look_up silus (gate + 127) * up)))
+  let gated :=
+      map (fun '(gate, up) => small (scaled (to_hidden b) (look_up silus (gate + 127) * up)))
     (combine (firstn inner both) (skipn inner both)) in
   normed (added x (product (down b) gated)).
 
@@ -1798,7 +1858,8 @@ Record network := Network {
   all_ops : list op }.
 
 Inductive tree := Message (by_block : list heard) | Classes (next : list tree).
-Fixpoint tree_of (message : vector -> list heard) (signals : list (list vector)) (sum : vector) : tree :=
+Fixpoint tree_of (message : vector -> list heard) (signals : list (list vector))
+    (sum : vector) : tree :=
   match signals with
   | [] => Message (message sum)
   | classes :: signals => Classes (map (fun one => tree_of message signals (added sum one)) classes)
@@ -1831,7 +1892,8 @@ Definition prepared (n : network) : list ready :=
       (map (fun output => nth output (head n) []) (outputs o)))
     (numbered (all_ops n)).
 
-Fixpoint apply_blocks (blocks : list (block * list vector)) (messages : list (list heard)) (x : vector) :=
+Fixpoint apply_blocks (blocks : list (block * list vector)) (messages : list (list heard))
+    (x : vector) :=
   match blocks with
   | [] => x
   | (b, silus) :: blocks =>
@@ -1855,15 +1917,19 @@ Definition decided (rows : list (int * int * vector * int)) (x : vector) : nat :
     clamped 16777215 (scaled (multiplier, shift) (dot row x 0) + bias)) rows) 0 0 (-16777216).
 
 Record network_ready := NetworkReady {
-  net : network; token_vectors : list vector; silus : list (block * list vector); ready_ops : list ready }.
+  net : network; token_vectors : list vector; silus : list (block * list vector);
+      ready_ops : list ready }.
 Definition prepare (n : network) : network_ready :=
-  NetworkReady n (embeddings (tokens n)) (map (fun b => (b, parts 16 16 (silu b))) (blocks n)) (prepared n).
+  NetworkReady n (embeddings (tokens n)) (map (fun b => (b, parts 16 16 (silu b))) (blocks n))
+      (prepared n).
 
 (* The outputs of an op, from a symbol and from what it reads in each direction. *)
-Definition decide (r : network_ready) (i symbol : nat) (messages : list (option message)) : message :=
+Definition decide (r : network_ready) (i symbol : nat) (messages : list
+    (option message)) : message :=
   let n := net r in
   let o := nth i (ready_ops r) (Ready false [] [] []) in
-  let x := added (if takes_given o then nth symbol (token_vectors r) (zeros n) else zeros n) (start o) in
+  let x :=
+      added (if takes_given o then nth symbol (token_vectors r) (zeros n) else zeros n) (start o) in
   let found := flat_map (fun '(t, m) => match m with Some m => [find t m] | None => [] end)
     (combine (hears o) messages) in
   let z := map (fun a => small (scaled (to_head n) a)) (recur n (silus r) found x) in
