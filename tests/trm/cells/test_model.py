@@ -42,6 +42,7 @@ def pages(*rows: str) -> torch.Tensor:
 
 
 SAVED = [name for name, file in named_weights().items() if "cell model" in about(file).family]
+SAVED.remove("maze-seed0")  # without an order of writing: see `test_mazes`
 SHAPES = ({"H_cycles": 1, "L_cycles": 1}, {"H_cycles": 2, "L_cycles": 3, "num_layers": 2})
 
 
