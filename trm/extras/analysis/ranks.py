@@ -47,14 +47,7 @@ class Rank:
 
 def effective_rank(matrix: Tensor) -> float:
     """Return the effective rank of a matrix ``[N, M]`` of finite numbers; 0 for a zero matrix."""
-    return _effective(torch.linalg.svdvals(matrix.double()))
-
-
-def _effective(values: Tensor) -> float:
-    """Return the exponential of the entropy of singular values [N], as shares of their sum."""
-    if not values.any():
-        return 0.0
-    return float(torch.special.entr(values / values.sum()).sum().exp())
+    return rank_of(WEIGHTS, 0, "", matrix, min(matrix.shape)).rank
 
 
 def rank_of(
@@ -62,8 +55,10 @@ def rank_of(
 ) -> Rank:
     """Return the `Rank` of a matrix ``[N, M]`` of finite numbers."""
     values = torch.linalg.svdvals(matrix.double())
-    shares = (values / values[0]).tolist() if values[0] else values.tolist()
-    return Rank(kind, layer, name, _effective(values), full, tokens, tuple(shares))
+    if not values.any():
+        return Rank(kind, layer, name, 0.0, full, tokens, tuple(values.tolist()))
+    rank = float(torch.special.entr(values / values.sum()).sum().exp())
+    return Rank(kind, layer, name, rank, full, tokens, tuple((values / values[0]).tolist()))
 
 
 @standard_settings()
