@@ -41,7 +41,7 @@ def test_the_card_of_the_shipped_model_has_its_proof_and_figures():
         ("tiny-seed0", "the ops of a cell and what each reads."),
         ("untold-decimal-seed0", "no labels for the latent codes `multiplicand`, `multiplier`, "),
         ("untold-decimal-seed0", "between the correct logit and the next, in float64."),
-        ("untold-neighbours-few-seed0", "`trm prove --checkpoint untold-neighbours-few-seed0`"),
+        ("untold-neighbours-seed0", "`trm prove --checkpoint untold-neighbours-seed0`"),
         ("written-int4-seed1", "An `IntegerCellModel` of 63,438 parameters"),
         ("written-int4-seed1", "between the correct logit and the next, in integers."),
         ("addition-trm-seed0", "**Proved.** Nothing: the states of such a model are continuous"),

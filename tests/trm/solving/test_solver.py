@@ -407,7 +407,7 @@ def test_models_without_steps_are_shown_row_by_row(stepping):
     ("name", "problem", "what"),
     [
         ("lattice", "123x45", "cells"),  # looked up
-        ("untold-neighbours-few-seed0", "123x45", "cells"),  # not proved: by the network
+        ("untold-neighbours-seed0", "123x45", "cells"),  # not proved: by the network
         ("addition-trm-seed0", "12+34", "rows"),
         ("addition-gpt-seed0", "12+34", "tokens, at most"),
     ],
