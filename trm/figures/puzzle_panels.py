@@ -29,7 +29,9 @@ def puzzle_panels(
 
     Args:
         format: of the puzzles.
-        puzzle, solution, found: uint8 [H, W].
+        puzzle: uint8 [H, W].
+        solution: of the same shape.
+        found: the prediction, of the same shape.
         counted: cells that are compared, bool [H, W].
         title: above all.
     """

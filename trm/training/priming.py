@@ -81,7 +81,8 @@ class PrimedProblems:
 
         Args:
             problems: B problems.
-            epoch, index: of the samples; index is int64 [B].
+            epoch: of the samples.
+            index: of the samples, int64 [B].
         """
         words = random_words(keys(self.seed, "train", epoch, index, _PURPOSE), 2)
         primed = (words[:, 0] >> np.uint64(11)) / float(2**53) < self.priming.share
