@@ -27,7 +27,7 @@ def curve(run: Path, name: str) -> tuple[list[float], list[float]]:
         epochs, values = curve(run, f"{split}/loss")
         return epochs, np.exp(values).tolist()
     files = sorted(run.glob(METRICS), key=lambda file: file.stat().st_mtime)
-    with files[-1].open() as source:
+    with files[-1].open(encoding="utf-8") as source:
         rows = [row for row in csv.DictReader(source) if row.get(name)]
     return [1 + float(row["epoch"]) for row in rows], [float(row[name]) for row in rows]
 

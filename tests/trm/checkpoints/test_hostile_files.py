@@ -225,7 +225,7 @@ def lost(content: dict) -> None:
         (put(CHECKPOINT_KEY, "solve_steps", value=10**9), "solve_steps is 1000000000"),
         (put(CHECKPOINT_KEY, "family", value="hrm"), "hrm"),
         (put(CHECKPOINT_KEY, "format", value=1), "format 1"),
-        (put(DATA_KEY, "task", "task", value="subtraction"), "subtraction"),
+        (put(DATA_KEY, "task", "task", value="exponentiation"), "exponentiation"),
         (put(DATA_KEY, "task", "task", value=3), "task must be one of .* got 3"),
         (put(DATA_KEY, "task", "base", value="10"), "base is '10'"),
         (put(DATA_KEY, "task", "base", value=True), "base is 'True'"),

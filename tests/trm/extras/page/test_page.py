@@ -260,7 +260,7 @@ def test_a_web_page_of_four_models_is_below_one_mebibyte(repository):
 @pytest.mark.parametrize("name", ["trm-quick-seed0", "decimal-seed0"])
 def test_other_models_are_refused(repository, name):
     other = shown(repository / f"docs/models/{name}.safetensors")
-    with pytest.raises(ValueError, match=f"a layout of this package.*: {name} is none"):
+    with pytest.raises(ValueError, match=f"of this package.*: {name} is none"):
         page([shown(repository / FILES[0]), other])
 
 
