@@ -23,6 +23,10 @@ _AT_ONCE = 8  # attempts: a tenth of all problems is of the validation split, a 
 _LENGTH_DRAWS = 16
 
 
+class NoProblemError(ValueError):
+    """No problem of some lengths belongs to the split."""
+
+
 def sample(
     task: Task,
     seed: int,
@@ -44,7 +48,7 @@ def sample(
         lengths_of: digits of each operand; None: drawn by the task.
 
     Raises:
-        ValueError: no lengths have a problem in the split.
+        NoProblemError: no lengths have a problem in the split.
     """
     key = keys(seed, split, epoch, index)
     sizes, todo = tuple(lengths_of or task.longest), np.arange(len(index))
@@ -76,7 +80,7 @@ def sample(
     if lengths_of is not None:
         ranges = f"{' x '.join(map(str, lengths_of))} digits"
     why = f"; {task.requires}" if task.requires else ""
-    raise ValueError(
+    raise NoProblemError(
         f"no problem of {ranges} {task.digits_in_words} belongs to the {split} split: allow longer "
         f"operands{why}"
     )

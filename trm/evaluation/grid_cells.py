@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from canvas.problems import SPLITS, Problems, Split, keys, random_words, split_of
-from canvas.sampling import sample
+from canvas.sampling import NoProblemError, sample
 from canvas.task import Task
 
 if TYPE_CHECKING:  # suites are drawn without PyTorch
@@ -75,7 +75,10 @@ def cell_problems(task: Task, lengths: Sequence[int], problems: int, seed: int) 
         return everything[index[np.argsort(order, kind="stable")[:problems]]]
     count = problems
     while True:  # drawn one after the other, without repetitions
-        found = sample(task, seed, SPLIT, stream, np.arange(count), lengths)
+        try:
+            found = sample(task, seed, SPLIT, stream, np.arange(count), lengths)
+        except NoProblemError:  # the task allows none, as a difference of a longer second number
+            return Problems.from_ints([(0,) * len(lengths)], task.base)[:0]
         digits = np.concatenate([numbers.digits for numbers in found.operands], axis=1)
         first = np.sort(np.unique(digits, axis=0, return_index=True)[1])
         if len(first) >= problems:

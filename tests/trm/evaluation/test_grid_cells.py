@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from canvas.addition import Addition
 from canvas.multiplication import Multiplication
 from canvas.problems import SPLITS, Problems, split_of
+from canvas.subtraction import Subtraction
 from canvas.task import Task
 from trm.evaluation.grid_cells import cell_problems
 
@@ -80,3 +81,10 @@ def test_cells_do_not_share_their_digits(others):
         for lengths in others
     )
     assert not (some == more).all(axis=1).any()
+
+
+@pytest.mark.parametrize("lengths", [(5, 10), (1, 2)])
+def test_sizes_that_a_task_does_not_allow_have_no_problems(lengths):
+    found = cell_problems(Subtraction("difference"), lengths, 20, seed=0)
+    assert len(found) == 0
+    assert len(found.operands) == 2
