@@ -59,6 +59,13 @@ def test_a_link_to_a_file_or_a_folder_leads_to_its_page(target, link, page, stag
     assert page in site
 
 
+def test_a_link_to_a_line_leads_to_it(staged):
+    files = {"trm/a.py": "x = 1\ny = 2\n", "docs/a.md": 'See [`y`](../trm/a.py#L2 "y = (2").'}
+    site = staged(files, "docs/a.md")
+    assert site["docs/a.md"] == "See [`y`](../trm/a.py.md#line-2)."
+    assert 'id="line-2"' in site["trm/a.py.md"]
+
+
 def test_other_links_stay_as_they_are(staged):
     page = "[a](#part) [b](https://example.org/x) `[c](gone.md)`\n\n```text\n[d](gone.md)\n```\n"
     assert staged({"docs/a.md": page}, "docs/a.md") == {"docs/a.md": page}

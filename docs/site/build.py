@@ -45,6 +45,7 @@ Cell models work in your browser. Type a problem, step through it, or point at a
 writes an incorrect digit, and the canvas heals. *Compared with*: a model that was tested, not
 proved, or the layout that people write. [The demo on a page of its own]({DEMO})
 """
+LINE = "line"  # anchors of the lines of a file: line-1, line-2, ...
 SHOWN = 100_000  # bytes of the largest file that is shown as a page
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".sbatch": "bash"}
 # Packages with a page of the API reference. Commands are in the manual.
@@ -59,7 +60,10 @@ CODE = re.compile(
     r"|(?P<ticks>`+)(?!`)(?s:.+?)(?<!`)(?P=ticks)(?!`)",  # code within a line
     re.MULTILINE,
 )
-LINK = re.compile(r"(?P<text>!?\[(?:[^\[\]]|!?\[[^\[\]]*\](?:\([^()]*\))?)*\])\((?P<to>[^()\s]+)\)")
+LINK = re.compile(
+    r"(?P<text>!?\[(?:[^\[\]]|!?\[[^\[\]]*\](?:\([^()]*\))?)*\])"
+    r"\((?P<to>[^()\s]+)(?: \"[^\"\n]*\")?\)"  # a title, as of a link to a line, is left out
+)
 
 
 def outside_code(text: str, change: Callable[[str], str]) -> str:
@@ -167,6 +171,7 @@ class Stage:
             if any(path.match(pattern) for pattern in START):
                 raise ValueError(f"{path} links to {to}, which does not exist.")
             return text[1:-1]  # no entry of the log is rewritten: what it names may be gone
+        anchor = re.sub(r"^L(\d+)$", rf"{LINE}-\1", anchor)  # a line of a file
         return f"{text}({self.address(path, target)}{hash_}{anchor})"
 
     def address(self, path: Path, target: Path) -> str:
@@ -189,12 +194,13 @@ HIDDEN = "---\nsearch:\n  exclude: true\n---\n\n"  # from the search
 
 def source_page(path: Path, text: str) -> str:
     """Page that shows a file."""
-    return f"{HIDDEN}# {path.as_posix()}\n\n{shown(text, LANGUAGES.get(path.suffix, 'text'))}"
+    return f"{HIDDEN}# {path.as_posix()}\n\n{shown(text, LANGUAGES.get(path.suffix, 'text'), LINE)}"
 
 
-def shown(text: str, language: str) -> str:
-    """A text as HTML: Zensical looks for links in fenced code, too."""
-    marked = highlight(text, get_lexer_by_name(language), HtmlFormatter(wrapcode=True))
+def shown(text: str, language: str, lines: str = "") -> str:
+    """A text as HTML: Zensical looks for links in fenced code, too. ``lines``: of their anchors."""
+    style = HtmlFormatter(wrapcode=True, lineanchors=lines)
+    marked = highlight(text, get_lexer_by_name(language), style)
     return marked.replace("[", "&#91;")
 
 
