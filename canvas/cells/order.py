@@ -61,7 +61,7 @@ def settle(
         decided = decide(changing, messages[sources[changing]])
         changed = (messages[changing] != decided).any(-1)
         messages[changing] = decided
-        fresh = messages[:, 0] != messages[:, 0]
+        fresh = messages[:, 0] != messages[:, 0]  # all False, an array or a tensor
         fresh[changing[changed]] = True
         changing = cells[fresh[sources].any(-1)]
         if not len(changing):

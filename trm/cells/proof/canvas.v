@@ -757,7 +757,7 @@ Section Standard.
   Definition shows_blank := each s in 0 :: special :: D, same_as (op 14 0 (own [0; 0; s])) [11].
   Definition shows_no_zero := each s in D, same_as (op 14 0 (own [S special; 0; s])) [11].
 
-  Definition multiplies_in_every_op := forallb (fun one => one)
+  Definition requirements :=
     [on_adds; on_row; on_digits; on_blanks; on_asked; arriving_a; arriving_b; arriving_straight;
      arriving_moved; zero_a; zero_b; zero_first; zero_later; multiplicand_straight;
      multiplicand_moved; goes_down_a; goes_down_b; goes_down_no_more; passes_a; passes_b; passes;
@@ -767,18 +767,12 @@ Section Standard.
      sum_none; sum_begins; sum_units; sum_later; sum_of_zeros; sum_ends; is_total; shows_total;
      shows_digit; shows_zero; shows_blank; shows_no_zero].
 
+  Definition multiplies_in_every_op := forallb (fun one => one) requirements.
+
   Hypothesis base_is_2_or_more : 2 <= base.
   Hypothesis agrees : multiplies_in_every_op = true.
 
-  Lemma holds : forall one, In one
-    [on_adds; on_row; on_digits; on_blanks; on_asked; arriving_a; arriving_b; arriving_straight;
-     arriving_moved; zero_a; zero_b; zero_first; zero_later; multiplicand_straight;
-     multiplicand_moved; goes_down_a; goes_down_b; goes_down_no_more; passes_a; passes_b; passes;
-     column_a; column_b; column_later; diagonal_given; diagonal_first; diagonal_later;
-     diagonal_total; multiplier_given; multiplier_begins; total_begins; multiplier_goes; total_goes;
-     product_none; product_before; product_units; product_later; product_ends; product_ended;
-     sum_none; sum_begins; sum_units; sum_later; sum_of_zeros; sum_ends; is_total; shows_total;
-     shows_digit; shows_zero; shows_blank; shows_no_zero] -> one = true.
+  Lemma holds : forall one, In one requirements -> one = true.
   Proof. apply forallb_forall. exact agrees. Qed.
 
   Lemma same_as_iff : forall one other, same_as one other = true <-> one = other.
@@ -795,7 +789,7 @@ Section Standard.
     end.
   Ltac check name :=
     let C := fresh "C" in
-    assert (C : name = true) by (apply holds; listed);
+    assert (C : name = true) by (apply holds; unfold requirements; listed);
     unfold name in C; repeat setoid_rewrite forallb_forall in C;
     try setoid_rewrite implb_iff in C; setoid_rewrite same_as_iff in C.
 

@@ -41,7 +41,7 @@ Import ListNotations Canvas.
 
 
 def coqc(folder: Path, file: str) -> subprocess.CompletedProcess[str]:
-    """What coqc answers to a file."""
+    """Answer of coqc to a file."""
     words = ["coqc", "-q", file]
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=900)
 
@@ -59,7 +59,7 @@ def general(tmp_path_factory) -> Path:
 
 
 def checked(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """What coqc answers to a written file, in which the general part is compiled already."""
+    """Answer of coqc to a written file, whose general part is compiled already."""
     _, mark, own = text.partition("(* ---- 5. The weights ---- *)")
     assert mark
     (folder / "own.v").write_text(GENERAL + own)
