@@ -107,4 +107,10 @@ if __name__ == "__main__":
         "drawn": {name: drawn(name) for name in TASKS},
         "answered": {path: answered(path) for path in MODELS},
     }
-    TABLE.write_text(json.dumps(found, indent=1) + "\n")
+    parts = (
+        f"{json.dumps(part)}: {{\n"
+        + ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}" for name, one in of.items())
+        + "\n}"
+        for part, of in found.items()
+    )
+    TABLE.write_text("{\n" + ",\n".join(parts) + "\n}\n")  # a line for each

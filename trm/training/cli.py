@@ -10,6 +10,7 @@ from argparse import ArgumentError
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -80,6 +81,12 @@ class TrainingCLI(LightningCLI):
     """CLI for models and data from one YAML file; the canvas size is set once, under `data`."""
 
     pictures: type[Pictures] = Pictures
+
+    def init_parser(self, **settings: Any) -> LightningArgumentParser:
+        """Return the parser; it writes a config that it has read without checking it once more."""
+        parser: Any = super().init_parser(**settings)
+        parser.dump = partial(parser.dump, skip_validation=True)
+        return parser
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Add the parts of every run: best checkpoint, seed and pictures."""

@@ -37,6 +37,7 @@ TASKS: dict[str, Task] = {
     "latent lattice, base 3": Multiplication(layout="lattice", base=3, smallest=0),
     "latent accumulate": Multiplication(layout="accumulate", base=2, smallest=0),
 }
+SMALL = [name for name in TASKS if name != "lattice"]  # whose 1.2 million inputs take seconds
 
 
 def rule_of(name: str) -> LocalRule:
@@ -66,7 +67,7 @@ def drawn(task: Task, operands: list[tuple[int, ...]], around: tuple[int, int, i
     return task.layout_impl.draw_worked(problems, *size, top=top, left=left)
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", SMALL)
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(st.data())
 def test_rules_write_solutions_within_their_reachable_inputs(name: str, data) -> None:
@@ -173,10 +174,10 @@ NUMBERS |= {"latent lattice": 7406, "latent column": 801}
 @pytest.mark.parametrize(("name", "number"), NUMBERS.items())
 def test_numbers_of_reachable_cell_inputs_are_pinned(name: str, number: int) -> None:
     """The lattice's are those of an independent enumeration, and 20 that a or b of 0 show."""
-    found = all_cell_inputs(name)
-    assert len(found) == number
+    rule = rule_of(name)
+    assert len(all_cell_inputs(name) if rule.ops else reachable_cell_inputs(rule)) == number
     if number < 300:
-        assert (reachable_op_inputs(rule_of(name)) == found).all()
+        assert (reachable_op_inputs(rule) == all_cell_inputs(name)).all()
 
 
 @pytest.mark.parametrize("name", ["lattice, base 3", "column, base 2"])
@@ -193,7 +194,7 @@ def test_reachable_cell_inputs_are_closed(name: str) -> None:
     assert 0 < asked.sum() < len(asked)
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", SMALL)
 def test_ids_of_inputs_and_of_latent_codes_can_be_decoded(name: str) -> None:
     rule = rule_of(name)
     numbers = all_cell_inputs(name)[:1000]
@@ -244,7 +245,7 @@ def after(rule: LocalRule, cell_inputs: Inputs, token: int) -> np.ndarray:
         codes = np.union1d(codes, more)
 
 
-@pytest.mark.parametrize("name", [name for name in TASKS if "column" not in name])
+@pytest.mark.parametrize("name", [name for name in SMALL if "column" not in name])
 def test_the_upright_view_alone_has_reachable_inputs_at_any_size(name):
     """The argument of docs/proof.md, of all cell inputs that there are."""
     rule, cell_inputs = rule_of(name), closed(name)

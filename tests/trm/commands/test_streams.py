@@ -60,15 +60,14 @@ def test_records_are_escaped_where_characters_may_be_missing():
         assert json.loads(sink.buffer.getvalue()) == record
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "cp437"])
 @pytest.mark.parametrize(
-    ("words", "there"),
+    ("encoding", "words", "there"),
     [
-        ("render 12x34 --step 1", "3  4"),
-        ("solve 12x34", "12 x 34 = 408 (correct; confidence 100.0%)"),
-        ("inspect --help", "usage: trm inspect"),
-        ("configs quickstart", "model:"),
-        ("--help", "usage: trm COMMAND"),
+        ("ascii", "render 12x34 --step 1", "3  4"),
+        ("ascii", "solve 12x34", "12 x 34 = 408 (correct; confidence 100.0%)"),
+        ("cp1252", "inspect --help", "usage: trm inspect"),
+        ("cp437", "configs quickstart", "model:"),
+        ("ascii", "--help", "usage: trm COMMAND"),
     ],
 )
 def test_commands_print_their_results_in_any_encoding(encoding, words, there):
@@ -135,10 +134,10 @@ def test_streams_that_are_none_fail_nowhere(monkeypatch):
     assert disabled
 
 
-@pytest.mark.parametrize("backend", ["nonsense", "module://matplotlib_inline.backend_inline"])
-def test_pictures_need_no_backend(backend, repository, tmp_path):
+def test_pictures_need_no_backend(repository, tmp_path):
     """A notebook's commands inherit that of the notebook, whose package they may lack."""
-    environment = os.environ | {"PYTHONPATH": str(repository), "MPLBACKEND": backend}
+    backend = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    environment = os.environ | {"PYTHONPATH": str(repository)} | backend
     words = [sys.executable, "-m", "trm", "render", "12x3", "--output", "1.png"]
     ran = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True)
     assert ran.returncode == 0, ran.stderr

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-from functools import cache
 
 import lightning as L
 import numpy as np
@@ -33,7 +32,7 @@ from trm.training import GPTModule, IterativeModule
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 
-DEFAULTS = [torch.float16, torch.bfloat16, torch.float64, "meta"]
+DEFAULTS = [torch.bfloat16, torch.float64, "meta"]
 
 
 @pytest.fixture(params=DEFAULTS, ids=str)
@@ -105,7 +104,6 @@ def test_a_proof_does_not_depend_on_defaults(changed_default, binary):
     assert comparison.arithmetic == "float32"
 
 
-@cache
 def one_step(family: str, dtype: torch.dtype) -> list[torch.Tensor]:
     """The parameters of a tiny network after two training steps, in a default dtype."""
     assert torch.get_default_dtype() == dtype
@@ -131,12 +129,11 @@ def one_step(family: str, dtype: torch.dtype) -> list[torch.Tensor]:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("family", ["gpt", "iterative", "local"])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
-def test_training_ignores_the_default_dtype(family, dtype):
+def test_training_ignores_the_default_dtype(family):
     expected = one_step(family, torch.float32)
-    torch.set_default_dtype(dtype)
+    torch.set_default_dtype(torch.bfloat16)
     try:
-        found = one_step(family, dtype)
+        found = one_step(family, torch.bfloat16)
     finally:
         torch.set_default_dtype(torch.float32)
     for one, other in zip(found, expected, strict=True):

@@ -25,10 +25,9 @@ from trm.checkpoints.loading import load_solver, reinitialised
 from trm.extras.page.page import Shown, page
 from trm.models.iterative import Loop
 
-MODELS = ("written-seed1", "running-sum-seed0", "column-seed0", "written-hex-seed0")
-MODELS += ("lattice-base2-seed0", "column-carries-seed0", "untold-seed1")
-MODELS += ("lattice-int8-seed2", "tiny-int4-seed0")
-MODELS += ("smallest-multiplier-seed0", "smallest-adder-seed0")
+MODELS = ("written-seed1", "written-hex-seed0", "column-seed0", "untold-seed1")
+MODELS += ("column-carries-seed0", "lattice-int8-seed2", "tiny-int4-seed0")
+MODELS += ("smallest-multiplier-seed0",)
 FILES = [SHIPPED, *(Path(f"docs/models/{name}.safetensors") for name in MODELS)]
 HARD = [(0, 0), (0, 17), (999, 999), (10**17 - 3, 7)]  # the last answer is exact in no float64
 needs_node = pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")
@@ -115,7 +114,7 @@ def test_an_untrained_model_is_as_unsure_as_in_the_package(repository, file):
 
 
 @needs_node
-@pytest.mark.parametrize("file", [FILES[0], FILES[1], FILES[3], FILES[7]], ids=lambda one: one.stem)
+@pytest.mark.parametrize("file", [FILES[i] for i in (0, 1, 3, 4)], ids=lambda one: one.stem)
 def test_a_disturbed_canvas_heals_as_in_the_package_step_by_step(repository, file):
     model = shown(repository / file)
     net, solver = model.solver.predictor.model, model.solver
@@ -243,6 +242,17 @@ def test_it_is_one_small_file_and_names_of_models_are_escaped(repository):
     solver = load_solver(repository / FILES[0], device="cpu")
     said = {"proof": {"verdict": "</script><script>alert(1)</script>"}}
     assert page([Shown("evil", solver, {}, said)]).count("</script>") == 6
+
+
+def test_the_page_has_its_scripts_and_elements():
+    """A name that a renaming left behind fails where Node runs all controls."""
+    folder = Path(trm.extras.page.__path__[0])
+    text = (folder / "page.html").read_text()
+    scripts = re.findall(r'<script src="(.+)">', text)
+    assert scripts == ["model.js", "cell.js", "healing.js", "grid.js", "page.js"]
+    written = "".join((folder / name).read_text() for name in scripts)
+    named = {*re.findall(r'byId\("(\w+)"\)', written)}
+    assert named <= {*re.findall(r'id="(\w+)"', text)}
 
 
 def test_a_web_page_of_four_models_is_below_one_mebibyte(repository):
