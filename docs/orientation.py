@@ -37,7 +37,7 @@ def main() -> None:
     grid = figure.add_gridspec(2, 7, width_ratios=[1.3, 0.1, 1, 1, 1, 1, 1.5])
     axes = figure.add_subplot(grid[:, 0])
     draw_canvas(axes, np.pad(turned, 1, constant_values=BLANK))
-    axes.set_title("given, in an orientation\nthat is not told", fontsize=9, color=INK)
+    axes.set_title("given, in an orientation\nunknown to the model", fontsize=9, color=INK)
     task = solver.task
     for n, (name, vote) in enumerate(zip(voting.guesses, won.votes[0], strict=True)):
         content = apply(invert(name), turned)

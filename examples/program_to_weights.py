@@ -21,16 +21,12 @@ import numpy as np
 import torch
 
 from canvas.addition import Addition
-from canvas.canvas_size import Canvas
 from canvas.cells.reachable import reachable_op_inputs
 from canvas.multiplication import Multiplication
 from canvas.task import Task
-from canvas.tasks import task_data
+from trm import save_model
 from trm.cells.configs import CellConfig, rule_settings
 from trm.cells.model import CellModel
-from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, FORMAT
-from trm.checkpoints.content import pack
-from trm.checkpoints.loading import plain
 
 SHARP = 40.0  # steepness of the gates
 NEVER = 100.0  # against channels that an op input does not have
@@ -94,14 +90,6 @@ def compiled(task: Task) -> CellModel:
     return model.eval()
 
 
-def write(model: CellModel, task: Task, file: Path) -> None:
-    """Write a model as a checkpoint, for all commands."""
-    about = {"format": FORMAT, "family": "cell"}
-    about |= {"network": "trm.cells.model.CellModel", "model": plain(model.config)}
-    data = {"task": task_data(task), "canvas": plain(Canvas())}
-    file.write_bytes(pack({CHECKPOINT_KEY: about, DATA_KEY: data}, {}, dict(model.state_dict())))
-
-
 def main() -> None:
     """Compile the rule of a layout, and print the size of the model."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -113,7 +101,7 @@ def main() -> None:
     kind = Addition if args.layout.startswith("column") else Multiplication
     task = kind(args.layout, base=args.base)
     model = compiled(task)
-    write(model, task, args.output)
+    save_model(args.output, model, task)
     units = model.config.intermediate_size
     count = sum(part.numel() for part in model.parameters())
     print(f"{units:,} op inputs, a hidden unit each: {count:,} parameters in {args.output}")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trm.api import render as render
     from trm.api import run_with_cache as run_with_cache
     from trm.api import run_with_hooks as run_with_hooks
+    from trm.api import save_model as save_model
     from trm.api import sites as sites
     from trm.api import solve as solve
 
@@ -33,6 +34,7 @@ _API = (
     "render",
     "run_with_cache",
     "run_with_hooks",
+    "save_model",
     "sites",
     "solve",
 )

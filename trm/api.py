@@ -34,6 +34,7 @@ from canvas.problems import Problems
 from canvas.task import Task
 from canvas.tasks import task_of
 from trm.checkpoints import SHIPPED
+from trm.checkpoints.content import save_model
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.grid import Grid
 from trm.extras.analysis.record import Recorder, open_recorder
@@ -58,7 +59,7 @@ __all__ = [
     "record",
     "render",
 ]
-__all__ += ["run_with_cache", "run_with_hooks", "sites", "solve"]
+__all__ += ["run_with_cache", "run_with_hooks", "save_model", "sites", "solve"]
 
 _SHOWN = 20  # solutions printed in full; further ones are counted
 

@@ -131,9 +131,6 @@ class BaseCellModule(CanvasModule):
     def predictor(self) -> CellPredictor:
         return CellPredictor(self.model)
 
-    def about(self) -> dict[str, Any]:
-        return {"family": "cell"}
-
 
 class CellModule(BaseCellModule):
     """Trains on all op inputs of solutions, with the true messages.

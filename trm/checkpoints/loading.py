@@ -8,7 +8,7 @@ import json
 import logging
 import re
 from contextlib import suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from types import NoneType, UnionType
@@ -212,11 +212,6 @@ def restored_task(data: dict[str, Any]) -> Task:
     found = restored(task_class(name), settings)
     assert isinstance(found, Task)
     return found
-
-
-def plain(config: Any) -> dict[str, Any]:
-    """Return the settings of a dataclass as JSON data, with lists for tuples."""
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(config).items()}
 
 
 def check_family(about: dict[str, Any]) -> None:

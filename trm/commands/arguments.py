@@ -202,7 +202,7 @@ class Parser(argparse.ArgumentParser):
                 if name in missing and name == "problem":
                     message += ". Write it like 123x456; numbers have no minus sign"
         elif wrong := re.search(r"unrecognized arguments: (--[\w-]+)", message):
-            near = did_you_mean(wrong[1], options)
+            near = did_you_mean(wrong[1], options, 0.7)
             if any(wrong[1].startswith(option) for option in options):
                 # Nobody adds a letter to a whole option: --viewz is --views, and not --view.
                 equal = [option for option in options if len(option) == len(wrong[1])]

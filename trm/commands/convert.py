@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from canvas.problems import MOST_CELLS
-from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, FORMAT, SUFFIX, is_weights
+from trm.checkpoints import SUFFIX, is_weights
 from trm.commands.arguments import Arguments, Parser, whole
 from trm.evaluation.grid import AXES
 from trm.io.files import check_place, write_new
@@ -20,8 +19,6 @@ FORMATS = {
     "nanogpt": "a ckpt.pt of nanoGPT, or of its canvas variants",
     "safetensors": "weights that every command accepts as a checkpoint",
 }
-
-_SOLVE_STEPS = 16  # the published TRM's halt_max_steps
 EXAMPLES = """\
 examples:
   trm convert multiplication-trm-seed0 step_3000 --to trm
@@ -60,7 +57,7 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_task(group, "it")
     add = group.add_argument
-    about = f"most supervision steps of a row in solving, of the TRM (default: {_SOLVE_STEPS})"
+    about = "most supervision steps of a row in solving, of the TRM (default: 16)"
     add("--steps", type=whole(1, MOST_STEPS), help=about)
     about = "the symbol of each of the model's token ids (default: those of this package)"
     add("--symbols", metavar="TEXT", help=about)
@@ -167,14 +164,9 @@ def _packed(args: Arguments, model: Any, kind: str) -> bytes:
     from canvas import symbols
     from canvas.canvas_size import Canvas
     from canvas.check import check_layout
-    from canvas.choices import class_name
-    from canvas.tasks import task_data
-    from trm.checkpoints.content import pack
-    from trm.checkpoints.loading import plain
+    from trm.checkpoints.content import new_content, pack
     from trm.extras.interop.token_ids import renumbered
     from trm.extras.interop.weight_files import TRM
-    from trm.solving.families import family_of
-    from trm.solving.gpt_predictor import Calibration
 
     task = args.described_task("--to safetensors")
     canvas = Canvas(model.config.height, model.config.width)
@@ -192,25 +184,6 @@ def _packed(args: Arguments, model: Any, kind: str) -> bytes:
             f"{max(needed) + 1} in this package: name the symbol of each id by --symbols, "
             "0123456789*_#^$ for the canvases of the note"
         )
-    about = {"solve_steps": args.steps or _SOLVE_STEPS}
-    if kind != TRM:
-        about = {"calibration": asdict(Calibration())}
-    content = {
-        CHECKPOINT_KEY: {
-            "format": FORMAT,
-            "network": class_name(type(model)),
-            "model": plain(model.config),
-            "family": family_of(model).name,
-            **about,
-        },
-        DATA_KEY: {
-            "task": task_data(task),
-            "canvas": asdict(canvas),
-            "seed": None,
-            "symmetries": ["e"],
-        },
-        "global_step": 0,
-        "epoch": 0,
-        COST_KEY: None,
-    }
+    settings = {"solve_steps": args.steps} if args.steps else {}
+    content = new_content(model, task, canvas, **settings)
     return pack(content, {"converted_from": FORMATS[kind]}, model.state_dict())

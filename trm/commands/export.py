@@ -91,17 +91,14 @@ def export(args: Arguments) -> int:
 
 def _in_integers(args: Arguments, first: Shown, content: dict[str, Any]) -> Shown:
     """Return a model in integers, without a card, and describe it in a checkpoint's content."""
-    from canvas.choices import class_name
     from trm.cells.proof.integers import in_integers
-    from trm.checkpoints.loading import plain
-    from trm.families import released
+    from trm.checkpoints.content import network_entry
 
     with progress(args.quiet):
         model, differ, tried = in_integers(first.solver, INTEGERS[args.dtype])
     if differ:
         args.info.print(f"decides differently than the checkpoint: {differ:,} of {tried:,} inputs")
-    network = {"network": released(class_name(type(model))), "model": plain(model.config)}
-    content[CHECKPOINT_KEY] = content[CHECKPOINT_KEY] | network
+    content[CHECKPOINT_KEY] |= network_entry(model)
     return first._replace(weights=model.state_dict(), card={})
 
 

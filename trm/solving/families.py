@@ -5,7 +5,7 @@ there, which commands print.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from torch import nn
@@ -14,7 +14,7 @@ from canvas.choices import class_name
 from trm.families import FAMILIES, load
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel
-from trm.solving.gpt_predictor import GPTPredictor
+from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.predictor import Predictor
 
@@ -39,6 +39,8 @@ class Family:
     # Makes a predictor of a checkpoint: see `Restore`.
     predictor: Restore
     reads_sequences: bool = False  # True: a canvas is a sequence; False: rows are filled in masked
+    # Settings of solving in a checkpoint, where training gives no others.
+    settings: Mapping[str, Any] = field(default_factory=dict)
     # Missing feature → the sentence with which commands refuse.
     lacks: Mapping[str, str] = field(default_factory=dict)
 
@@ -73,6 +75,7 @@ ITERATIVE = Family(
     IterativeModel,
     modules=("trm.training.IterativeModule",),
     predictor=_iterative,
+    settings={"solve_steps": 16},  # the published TRM's halt_max_steps
     lacks={NANOGPT_WEIGHTS: NO_NANOGPT},
 )
 SEQUENCE = Family(
@@ -81,6 +84,7 @@ SEQUENCE = Family(
     modules=("trm.training.GPTModule",),
     predictor=_gpt,
     reads_sequences=True,
+    settings={"calibration": asdict(Calibration())},
     lacks={TRM_WEIGHTS: NO_TRM},
 )
 

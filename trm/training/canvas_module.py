@@ -17,8 +17,8 @@ from canvas.choices import check_choice, class_name
 from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems, keys
 from canvas.task import Task
-from trm.checkpoints import AUXILIARY, AUXILIARY_HEAD, CHECKPOINT_KEY, DATA_KEY, FORMAT
-from trm.checkpoints.loading import plain
+from trm.checkpoints import AUXILIARY, AUXILIARY_HEAD, CHECKPOINT_KEY, DATA_KEY
+from trm.checkpoints.content import network_entry, plain
 from trm.families import released
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.predictor import Predictor
@@ -193,9 +193,9 @@ class CanvasModule(L.LightningModule):
     def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
         """Return the training loss on problems and its weight in a mean; nothing is random."""
 
-    @abstractmethod
     def about(self) -> dict[str, Any]:
-        """Return entries of a checkpoint beside the model's config: family, settings of solving."""
+        """Return settings of solving for a checkpoint; others are `Family.settings`."""
+        return {}
 
     def more_figures(self, drawing: WorkedDrawing, forced: TeacherForced) -> Figures:
         """Return further figures of a validation."""
@@ -382,12 +382,7 @@ class CanvasModule(L.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Store the model's class and config as plain data."""
-        checkpoint[CHECKPOINT_KEY] = {
-            "format": FORMAT,
-            "network": released(class_name(type(self.model))),
-            "model": plain(self.model.config),
-            **self.about(),
-        }
+        checkpoint[CHECKPOINT_KEY] = network_entry(self.model, **self.about())
         data = getattr(self._trainer, "datamodule", None)
         if isinstance(data, EpochDataModule):  # Lightning's key is the name of a subclass
             checkpoint[DATA_KEY] = data.state_dict()

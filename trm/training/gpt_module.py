@@ -198,7 +198,7 @@ class GPTModule(CanvasModule):
 
     def about(self) -> dict[str, Any]:
         steps = {} if self.solve_steps is None else {"solve_steps": self.solve_steps}
-        return {"family": "gpt", "calibration": asdict(self.calibration), **steps}
+        return {"calibration": asdict(self.calibration), **steps}
 
     @property
     def validated_figures(self) -> list[str]:

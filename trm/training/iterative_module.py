@@ -178,8 +178,8 @@ class IterativeModule(CanvasModule):
         return IterativePredictor(self.model, self.solve_steps, patience=self.patience)
 
     def about(self) -> dict[str, Any]:
-        about = {"family": "iterative", "solve_steps": self.solve_steps}
-        return about if self.patience is None else {**about, "patience": self.patience}
+        patience = {} if self.patience is None else {"patience": self.patience}
+        return {"solve_steps": self.solve_steps, **patience}
 
 
 def _one_row_each(drawing: WorkedDrawing) -> RowSteps:
