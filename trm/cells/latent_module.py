@@ -146,18 +146,18 @@ class LatentModule(BaseCellModule):
         return super().training_step(batch, batch_idx)
 
 
-def _op_inputs(mine: LocalRule, tokens: np.ndarray, around: np.ndarray) -> np.ndarray:
+def _op_inputs(coded: LocalRule, tokens: np.ndarray, around: np.ndarray) -> np.ndarray:
     """Return the ids of N cells' inputs, int64 [N], as op inputs of `LocalRule.whole`.
 
     Args:
-        mine: the rule with the model's codes.
+        coded: the rule with the model's codes.
         tokens: int64 [N].
         around: messages of the neighbours, as `LocalRule.received` takes them.
     """
-    return mine.whole.encode(0, {TOKEN: tokens} | mine.received(around))
+    return coded.whole.encode(0, {TOKEN: tokens} | coded.received(around))
 
 
-def _solved(mine: LocalRule, known: CellCache, batch: Batch) -> dict[str, np.ndarray]:
+def _solved(coded: LocalRule, known: CellCache, batch: Batch) -> dict[str, np.ndarray]:
     """Run the model on the cells of `SolutionSamples` with decided codes and true signals.
 
     Returns:
@@ -165,13 +165,13 @@ def _solved(mine: LocalRule, known: CellCache, batch: Batch) -> dict[str, np.nda
         decided classes, int64 [N, codes].
     """
     cells = {name: part.cpu().numpy() for name, part in batch.items()}
-    columns = [1 + list(mine.signals).index(name) for name in mine.codes]
+    columns = [1 + list(coded.signals).index(name) for name in coded.codes]
     messages = np.pad(cells["labels"], ((0, 1), (0, 0)))
     messages[:-1, 0] = 1
     op_inputs, written = np.zeros((2, len(cells["tokens"])), dtype=np.int64)
 
     def decide(here: np.ndarray, around: np.ndarray) -> np.ndarray:
-        op_inputs[here] = _op_inputs(mine, cells["tokens"][here], around)
+        op_inputs[here] = _op_inputs(coded, cells["tokens"][here], around)
         ids = torch.from_numpy(op_inputs[here]).to(known.tables[0].device)
         decided = known(ids).classes.cpu().numpy()
         written[here] = decided[:, 0]
@@ -185,7 +185,7 @@ def _solved(mine: LocalRule, known: CellCache, batch: Batch) -> dict[str, np.nda
 
 
 def _with_rare_cells(
-    mine: LocalRule, model: CellModel, canvases: Iterable[Batch]
+    coded: LocalRule, model: CellModel, canvases: Iterable[Batch]
 ) -> list[np.ndarray]:
     """Return all cells of those solutions that contain a rare cell: the arrays of `_KEPT`.
 
@@ -195,7 +195,7 @@ def _with_rare_cells(
     known, times, begin = CellCache(model), Counter[int](), 0
     kept: list[list[np.ndarray]] = []
     for batch in canvases:
-        cells = _solved(mine, known, batch)
+        cells = _solved(coded, known, batch)
         symbol = cells["labels"][:, 0]
         wrong = (symbol >= 0) & (cells["written"] != symbol)
         alike = np.where(wrong, ~cells["op_inputs"], cells["op_inputs"])
@@ -223,9 +223,9 @@ def merged_op_inputs(rule: LocalRule, model: CellModel, canvases: Iterable[Batch
     Returns:
         A batch as those of `CellInputSamples`; the label of a code is −1 where it is unknown.
     """
-    mine = rule.with_codes(model.config.codes)
-    tokens, labels, sources, written, codes = _with_rare_cells(mine, model, canvases)
-    symbols, names, directions = labels[:, 0], list(mine.codes), mine.whole.directions
+    coded = rule.with_codes(model.config.codes)
+    tokens, labels, sources, written, codes = _with_rare_cells(coded, model, canvases)
+    symbols, names, directions = labels[:, 0], list(coded.codes), coded.whole.directions
     signals = dict(zip(rule.signals, labels.T[1:], strict=True))
     theirs = [1 + list(rule.signals).index(name) for name in names]
 
@@ -233,7 +233,7 @@ def merged_op_inputs(rule: LocalRule, model: CellModel, canvases: Iterable[Batch
         """Return the ids of all cells' inputs, given the codes that cells pass."""
         passed = np.pad(labels, ((0, 1), (0, 0)))
         passed[:-1, 0], passed[:-1, theirs] = 1, codes
-        return _op_inputs(mine, tokens, passed[sources])
+        return _op_inputs(coded, tokens, passed[sources])
 
     # For directions with codes: index of the direction, its codes, its signals with hints.
     split = (
@@ -244,8 +244,8 @@ def merged_op_inputs(rule: LocalRule, model: CellModel, canvases: Iterable[Batch
     decided = dict(zip(names, codes.T, strict=True))
     cells = PageCells(
         cell_input=op_inputs(np.zeros_like(codes)),
-        messages=np.stack([mine.message_id(of, decided) - 1 for of in together], axis=1),
-        hints=np.stack([mine.message_id(of, signals) for of in beside], axis=1),
+        messages=np.stack([coded.message_id(of, decided) - 1 for of in together], axis=1),
+        hints=np.stack([coded.message_id(of, signals) for of in beside], axis=1),
         sources=sources[:, places],
         symbol=symbols,
         right=(written == symbols) | (symbols < 0),
@@ -255,7 +255,7 @@ def merged_op_inputs(rule: LocalRule, model: CellModel, canvases: Iterable[Batch
     known = cells.counted() & ((cells.sources < 0) | (received >= 0)).all(axis=1)
     merged = np.full_like(codes, -1)
     for of, message in zip(together, messages.T, strict=True):
-        found = mine.message(of, 1 + message)
+        found = coded.message(of, 1 + message)
         for name in of:
             merged[:, names.index(name)] = np.where(message >= 0, found[name], -1)
     seen = op_inputs(np.maximum(merged, 0))
@@ -268,7 +268,7 @@ def merged_op_inputs(rule: LocalRule, model: CellModel, canvases: Iterable[Batch
     order = np.lexsort((-times, shown[:, 1], shown[:, 0]))
     seen, which = np.unique(shown[order, 0], return_index=True)
     labels = shown[order[which], 2:]
-    return as_batch(mine.samples_of(seen)._replace(labels=labels))
+    return as_batch(coded.samples_of(seen)._replace(labels=labels))
 
 
 def _fronts(model: CellModel, batch: Batch) -> list[np.ndarray]:

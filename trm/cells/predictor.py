@@ -30,7 +30,7 @@ from canvas.task import Task
 from trm.cells.configs import CellConfig
 from trm.cells.table import CellTable, GrowingTable, UnknownInputError
 from trm.solving.predictor import Predictor, Trace, Traits, batch_size
-from trm.solving.rows import FilledCanvases, OnRow, Prediction, free_running, in_views
+from trm.solving.rows import FilledCanvases, OnRow, Prediction, fill_row_by_row, in_views
 
 if TYPE_CHECKING:
     import torch
@@ -429,7 +429,7 @@ class CellPredictor(Predictor):
                 cells, confidence[row], worked.steps[row], settled=worked.settled[row]
             )
 
-        return free_running(fill, drawing, on_row)
+        return fill_row_by_row(fill, drawing, on_row)
 
     def _all_rows_in_views(self, drawing: Drawing, views: Sequence[View]) -> FilledCanvases:
         written, unknown = FilledCanvases.begun(drawing), drawing.unknown

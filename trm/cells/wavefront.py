@@ -43,7 +43,7 @@ def run_wavefront(model: CellModel, tokens: Tensor, cache: CellCache | None = No
     filled = tokens.clone()
     log_symbol = torch.zeros(B, H, W, dtype=torch.float32, device=tokens.device)
     margin = tokens.new_zeros(B, H + 1, W + 2, 1 + len(model.signals), dtype=torch.int16)
-    sure = log_symbol[..., 0].clone()
+    log_right = log_symbol[..., 0].clone()
     if sizes:
         token, masked = context.tokens[canvas, row, column], context.masked[canvas, row, column]
         messages = margin.new_zeros(len(token) + 1, margin.shape[-1])
@@ -53,6 +53,6 @@ def run_wavefront(model: CellModel, tokens: Tensor, cache: CellCache | None = No
         symbols = torch.where(masked, decided.classes[:, 0], token)
         filled[canvas, row, column] = symbols.to(tokens.dtype)
         log_symbol[canvas, row, column] = decided.log_symbol * masked
-        sure.index_put_((canvas, row), decided.log_right * masked, accumulate=True)
+        log_right.index_put_((canvas, row), decided.log_right * masked, accumulate=True)
         margin[canvas, row + 1, column + 1] = messages[:-1]
-    return Wavefront(filled, all_right(sure), log_symbol, margin)
+    return Wavefront(filled, all_right(log_right), log_symbol, margin)

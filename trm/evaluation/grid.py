@@ -453,9 +453,9 @@ def trust(cells: Iterable[Cell]) -> tuple[np.ndarray, np.ndarray]:
     Cells without the confidence of each problem are left out.
     """
     known = [cell for cell in cells if cell.get("confidences")]
-    sure = [p for cell in known for p in cell["confidences"]]
+    confidence = [p for cell in known for p in cell["confidences"]]
     right = "".join(cell["solved"] for cell in known)
-    return np.array(sure, dtype=float), np.frombuffer(right.encode(), np.uint8) == ord("1")
+    return np.array(confidence, dtype=float), np.frombuffer(right.encode(), np.uint8) == ord("1")
 
 
 def errors(cells: Iterable[Cell]) -> dict[str, tuple[Share, float]]:

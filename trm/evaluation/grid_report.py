@@ -155,7 +155,7 @@ def shared_problems(
     cells = [cells_of(model) for model in (*mine, *theirs)]
     found = []  # of each cell the texts of all models
     for key, cell in cells[0].items():
-        texts = [some.get(key, {}).get(solved) for some in cells]
+        texts = [of_model.get(key, {}).get(solved) for of_model in cells]
         lengths = {len(text) if isinstance(text, str) else None for text in texts}
         if region in (None, cell["region"]) and len(lengths) == 1 and None not in lengths:
             found.append(texts)
@@ -271,12 +271,13 @@ def _entries(cells: Sequence[Cell], grid: Grid) -> dict[str, str]:
 def _trust(cells: Sequence[Cell]) -> dict[str, str]:
     """Return how well the confidence in whole solutions predicts that they are correct."""
     names = "calibration error", "AUROC of the confidence", "incorrect in the surer half"
-    sure, right = trust(cells)
-    if not len(sure):
+    confidence, right = trust(cells)
+    if not len(confidence):
         return dict.fromkeys(names, "–")
-    error = f"{100 * reliability(sure, right).error:.1f} %"
-    risk = risk_coverage(sure, right).share_at(_AT_COVERAGE)
-    return dict(zip(names, (error, known(auroc(sure, right), "{:.3f}"), risk.short), strict=True))
+    error = f"{100 * reliability(confidence, right).error:.1f} %"
+    risk = risk_coverage(confidence, right).share_at(_AT_COVERAGE)
+    area = known(auroc(confidence, right), "{:.3f}")
+    return dict(zip(names, (error, area, risk.short), strict=True))
 
 
 def _notes(grid: Grid) -> list[str]:
@@ -403,7 +404,7 @@ def _errors_by_region(grid: Grid, chosen: set[tuple[str, str]] | None = None) ->
             continue
         rows = []
         for kind in kinds:
-            shares = [some[kind][0].short if kind in some else "–" for some in found.values()]
+            shares = [of[kind][0].short if kind in of else "–" for of in found.values()]
             chance = 100 * everywhere[kind][1] if kind in everywhere else None
             rows.append([safe(kind), *shares, known(chance, "{:.1f} %")])
         rows.append(["incorrect", *(_diagnosed(*cells) for cells in regions.values()), ""])

@@ -177,7 +177,7 @@ def measure(
         return None
     for model in models:
         found = [[read_object(file_of(model, size, n)) or {} for n in parts] for size in sizes]
-        model["cells"] = [joined(some) for some in found]
+        model["cells"] = [*map(joined, found)]
 
     def records() -> Iterator[dict[str, Any]]:
         for model, size, start in product(models, sizes, parts):
@@ -320,7 +320,7 @@ def _figures(solver: Solver, problems: Problems, batch_size: int, warm: bool) ->
     steps = [s.steps for s in solutions] if chains else [n for s in solutions for n in s.row_steps]
     guessed = solver.voting is not None and solver.voting.given is not None
     # The confidence in a guess of an orientation is known before its answer is read.
-    sure = [float(np.prod(s.row_confidence)) if guessed else s.confidence for s in solutions]
+    whole = [float(np.prod(s.row_confidence)) if guessed else s.confidence for s in solutions]
     left_out = {"line", "canvas", "error", *(() if solver.voting else VOTED)}
     left_out |= {*(() if guessed else GUESSED)}
     rows = Share(sum(int(s.rows_right) for s in solutions), sum(len(s.rows) for s in solutions))
@@ -336,7 +336,7 @@ def _figures(solver: Solver, problems: Problems, batch_size: int, warm: bool) ->
         "views": _views(solver.voting, solutions),
         "agreement": float(np.mean([s.agreement for s in solutions])) if solver.voting else None,
         "confidence": float(np.mean([s.confidence for s in solutions])),
-        "confidences": [round(p, 6) for p in sure],
+        "confidences": [round(p, 6) for p in whole],
         "readable": Share(
             sum(bool(s.readable and s.readable.exact) for s in solutions), len(solutions)
         ).data()

@@ -37,11 +37,11 @@ def animate(solution: Solution, moments: Sequence[Moment]) -> Iterator[tuple[Fig
             confidence = {row: solution.row_confidence[moment.number - 1]}
         if last and row is None:
             confidence = dict(zip(solution.rows, solution.row_confidence, strict=True))
-        for place, sure in confidence.items():
+        for place, probability in confidence.items():
             taken = moment.step
             if last and row is None:
                 taken = solution.row_steps[solution.rows.index(place)]
-            beside[place] = sure, f"{taken} step{'s' if taken > 1 else ''}" if taken else ""
+            beside[place] = probability, f"{taken} step{'s' if taken > 1 else ''}" if taken else ""
         # Rows that are not filled in yet are blank, and are not compared with the truth.
         below = np.arange(len(moment.canvas)) > (len(moment.canvas) if row is None else row)
         right = np.where(below[:, None] | (moment.canvas == MASK), moment.canvas, truth)

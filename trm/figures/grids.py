@@ -141,11 +141,11 @@ def lengths_figure(grid: Grid) -> Figure:
         style, seeds = mark(i), [_by_length(grid, model) for model in models]
         x = [n for n in seeds[0] if all(n in seed for seed in seeds)]
         values = [[100 * seed[n].value for seed in seeds] for n in x]
-        ends = [(min(some), max(some)) for some in values]
+        ends = [(min(of), max(of)) for of in values]
         if len(models) == 1:
             ends = [(100 * low, 100 * high) for low, high in (seeds[0][n].interval for n in x)]
         label = f"{name}, mean of {len(models)} seeds" if len(models) > 1 else name
-        axes.plot(x, [sum(some) / len(some) for some in values], label=label, zorder=3, **style)
+        axes.plot(x, [sum(of) / len(of) for of in values], label=label, zorder=3, **style)
         low, high = zip(*ends, strict=True) if ends else ((), ())
         axes.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
         every |= set(x)
@@ -201,10 +201,11 @@ def confidence_figure(grid: Grid) -> Figure | None:
     for model in grid.models:
         beyond = [cell for cell in model["cells"] if cell["region"] != INSIDE]
         for where, cells in (("in range", cells_in(model, INSIDE)), ("beyond", beyond)):
-            sure, right = trust(cells)
-            if len(sure):
+            confidence, right = trust(cells)
+            if len(confidence):
                 name = f"{model['name']}, {where}"
-                curves[name], bins[name] = risk_coverage(sure, right), reliability(sure, right)
+                curves[name] = risk_coverage(confidence, right)
+                bins[name] = reliability(confidence, right)
     return trust_figure(curves, bins) if curves else None
 
 
@@ -253,7 +254,7 @@ def _finish_lengths(axes: Axes, every: set[int], what: str) -> None:
 
 def _by_length(grid: Grid, model: Model) -> dict[int, Share]:
     """Return the share of correct problems by length, from short to long; families are pooled."""
-    found = {n: grid.pooled(some) for n, some in cells_by_length(grid, model).items()}
+    found = {n: grid.pooled(cells) for n, cells in cells_by_length(grid, model).items()}
     return {n: right for n, right in found.items() if right.total}
 
 
@@ -358,9 +359,9 @@ def errors_figure(grid: Grid) -> Figure | None:
     for model in grid.models:
         found = {key: (errors([cell]), cell) for key, cell in cells_of(model).items()}
         bars = [
-            (f"{a} x {b}", {kind: share for kind, (share, _) in some.items()}, cell["problems"])
-            for (a, b), (some, cell) in found.items()
-            if any(share.total for share, _ in some.values())
+            (f"{a} x {b}", {kind: share for kind, (share, _) in kinds.items()}, cell["problems"])
+            for (a, b), (kinds, cell) in found.items()
+            if any(share.total for share, _ in kinds.values())
         ]
         if bars:
             panels.append((model["name"], bars))

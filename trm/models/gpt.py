@@ -71,7 +71,7 @@ class Generated(NamedTuple):
     log_probs: Tensor
     loops: Tensor  # int64, loops after which the token was written
     changed: Tensor  # int64, the last of these loops, from 1, that changed the likeliest token
-    unsettled: Tensor  # bool, whether the loops ran out before the halting head was sure
+    unsettled: Tensor  # bool, whether the loops ran out before the halting head was settled
 
 
 class GPT(Network):
@@ -246,7 +246,7 @@ class GPT(Network):
         """
         halting = self.halt_head is not None
         done = ~writes if halting else torch.zeros_like(writes)
-        sure = torch.zeros_like(writes)
+        settled = torch.zeros_like(writes)
         settling = Settling(torch.ones_like(writes)[:, None, None])
         token = torch.full_like(writes, -1, dtype=torch.int64)
         loops, changed = torch.zeros_like(token), torch.zeros_like(token)
@@ -262,14 +262,14 @@ class GPT(Network):
             if halting:
                 halt_logits = self.halt_logits(x)
                 known = F.logsigmoid(halt_logits)
-                sure = settling.seen(chosen[:, None, None], halt_logits)
+                settled = settling.seen(chosen[:, None, None], halt_logits)
             else:
                 known = logits.log_softmax(dim=-1).gather(1, chosen[:, None]).squeeze(1)
             changed = torch.where(~done & (chosen != token), loop + 1, changed)
             token, log_prob = torch.where(done, token, chosen), torch.where(done, log_prob, known)
             loops = torch.where(done, loops, loop + 1)
-            done = done | sure
-        return token, log_prob, loops, changed, ~done if halting else sure
+            done = done | settled
+        return token, log_prob, loops, changed, ~done if halting else settled
 
     def _terms(self, height: int, width: int, generator: torch.Generator | None = None) -> Terms:
         cells, weight = self._places(height, width), self.embed_tokens.weight

@@ -146,15 +146,15 @@ def make_files(
     if not quiet and fabric.is_global_zero and len(left) < len(files):
         print(f"{len(files) - len(left)} of {len(files)} {what} are done already")
     fabric.barrier()  # all processes compute `left` before any of them makes a file
-    mine = left[fabric.global_rank :: fabric.world_size]
-    meter = Meter(what, len(mine))
+    own = left[fabric.global_rank :: fabric.world_size]
+    meter = Meter(what, len(own))
     with (
         fabric.autocast(),
         progress(quiet or not fabric.is_global_zero) as meter.report,
         listening(meter),
     ):
-        for done, file in enumerate(mine):
-            with meter.part(done, done + 1, len(mine)):
+        for done, file in enumerate(own):
+            with meter.part(done, done + 1, len(own)):
                 write_json(file, make(files[file]))
     fabric.barrier()
     missing = next((file for file in files if not file.is_file()), None)

@@ -75,12 +75,12 @@ def _usual_numbers() -> set[int]:
     """Return PyTorch's own numbers of threads: logical cores, or physical ones."""
     if not hasattr(os, "sched_getaffinity"):
         return {_AT_IMPORT}
-    mine = os.sched_getaffinity(0)
+    cores = os.sched_getaffinity(0)
     try:
-        physical = len({Path(_SIBLINGS.format(core)).read_bytes() for core in mine})
+        physical = len({Path(_SIBLINGS.format(core)).read_bytes() for core in cores})
     except OSError:
         physical = _AT_IMPORT
-    return {len(mine), physical}
+    return {len(cores), physical}
 
 
 @contextmanager

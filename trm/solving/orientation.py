@@ -99,8 +99,8 @@ def solve_given(solver: Solver, problems: Problems, drawing: Drawing) -> list[So
         for index in _alike(guesses, chosen):
             joined = _joined([guesses[i].drawing for i in index])
             written = solver.predictor.free_running(joined, [View()] * len(index))
-            mine = solver.solutions(problems[of[index]], joined, written)
-            found.update(zip(index.tolist(), mine, strict=True))
+            solutions = solver.solutions(problems[of[index]], joined, written)
+            found.update(zip(index.tolist(), solutions, strict=True))
     return [
         _elected(
             voting,
@@ -218,10 +218,10 @@ def _elected(
     solved = [
         replace(one.solution, view=view, guess=one.symmetry) for one in guesses if one.solution
     ]
-    sure = [_confidence(one) for one in solved]
+    whole = [_confidence(one) for one in solved]
     won, readable = (
         solved[decide(voting.vote, range(len(solved)), np.array(scores)).behind[0]]
-        for scores in (sure, [one.confidence for one in solved])
+        for scores in (whole, [one.confidence for one in solved])
     )
     if drawing is not None:
         won, readable = _with_truth(won, drawing), _with_truth(readable, drawing)

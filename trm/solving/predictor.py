@@ -15,7 +15,7 @@ from canvas.drawing import Drawing
 from canvas.problems import MOST_CELLS
 from canvas.task import Task
 from trm.runtime.progress import Report
-from trm.solving.rows import FilledCanvases, OnRow, Prediction, free_running, in_views
+from trm.solving.rows import FilledCanvases, OnRow, Prediction, fill_row_by_row, in_views
 
 # Called after each supervision step, with its number, from 1, and for samples still being solved
 # their indices, int64 [N], cells, uint8 [N, H, W], and the confidence, float32 [N]. A predictor
@@ -166,7 +166,7 @@ class Predictor(ABC):
             with_noise = None if rollouts is None else rollouts[active]
             return in_views(self, inputs, [views[i] for i in active], with_noise)
 
-        return free_running(fill, drawing, on_row)
+        return fill_row_by_row(fill, drawing, on_row)
 
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
         """Fill in masked rows and record the confidence after each step.

@@ -65,7 +65,7 @@ class FilledCanvases(NamedTuple):
         return cls(drawing.canvases.copy(), *figures)
 
 
-def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> FilledCanvases:
+def fill_row_by_row(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> FilledCanvases:
     """Fill every row of every canvas from the operands alone, see `Predictor.free_running`."""
     written = FilledCanvases.begun(drawing)
     canvases = written.canvases

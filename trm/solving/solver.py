@@ -296,8 +296,7 @@ class Solver:
         return reading if operands in (None, reading.operands) else None
 
     def _with_votes(self, solution: Solution, decisions: list[Decision]) -> Solution:
-        def answer(content: bytes) -> str | None:
-            cells = np.frombuffer(content, np.uint8)
+        def answer(cells: np.ndarray) -> str | None:
             if self.voting is None or self.voting.per == "row":
                 return symbols.decode(cells).strip(symbols.decode(np.array([symbols.BLANK])))
             canvas = solution.canvas.copy()
@@ -305,8 +304,8 @@ class Solver:
             reading = self._read(canvas, solution.operands)
             return None if reading is None else solution.write(reading.answer)
 
-        def vote(content: bytes, views: int, sure: float) -> Vote:
-            return Vote(answer(content), views, float(np.nan_to_num(sure)))
+        def vote(cells: np.ndarray, views: int, confidence: float) -> Vote:
+            return Vote(answer(cells), views, float(np.nan_to_num(confidence)))
 
         votes = [[vote(*ballot) for ballot in decision.ballots] for decision in decisions]
         agreement = min(decision.agreement for decision in decisions)

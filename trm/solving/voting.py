@@ -15,6 +15,7 @@ A recursive model can work on each view several times, with noise on its states 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ import numpy as np
 from augment.views import View, distinct_views
 from canvas.drawing import Drawing
 from trm.solving.predictor import Predictor
-from trm.solving.rows import FilledCanvases, OnRow, Prediction, free_running, in_views
+from trm.solving.rows import FilledCanvases, OnRow, Prediction, fill_row_by_row, in_views
 from trm.solving.solution import Solution, Vote
 from trm.solving.voting_settings import VOTES, Voting, mean_confidence
 
@@ -80,15 +81,15 @@ def solve_by_vote(
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
 
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-        mine = [noisy_views[problem] for problem in active]
-        back = np.repeat(np.arange(len(active)), [len(some) for some in mine])
-        seen = in_views(predictor, inputs[back], *by_column(mine))
+        views = [noisy_views[problem] for problem in active]
+        back = np.repeat(np.arange(len(active)), list(map(len, views)))
+        seen = in_views(predictor, inputs[back], *by_column(views))
         voted, found = vote_on(voting.vote, seen, back, inputs, drawing.answer_cells(step)[active])
         for problem, decision in zip(active, found, strict=True):
             decisions[problem].append(decision)
         return voted
 
-    return free_running(fill, drawing, on_row), decisions
+    return fill_row_by_row(fill, drawing, on_row), decisions
 
 
 def vote_on(
@@ -108,18 +109,18 @@ def vote_on(
     """
     canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
     settled, decisions = np.empty(len(inputs), dtype=bool), []
-    for i, mine in enumerate(answer):
+    for i, masked in enumerate(answer):
         one = seen.take(np.flatnonzero(of == i))
-        found = one.canvases[:, mine]
-        decision = decide(vote, [cells.tobytes() for cells in found], one.confidence)
-        canvases[i][mine], confidence[i] = found[decision.behind[0]], decision.confidence
+        found = one.canvases[:, masked]
+        decision = decide(vote, found, one.confidence)
+        canvases[i][masked], confidence[i] = found[decision.behind[0]], decision.confidence
         settled[i] = one.settled[decision.behind].all()
         decisions.append(decision)
     steps = np.bincount(of, weights=seen.steps, minlength=len(inputs)).astype(np.int64)
     return Prediction(canvases, confidence, steps, settled), decisions
 
 
-def decide(vote: str, answers: Sequence[Any], confidence: np.ndarray) -> Decision:
+def decide(vote: str, answers: Sequence[Any] | np.ndarray, confidence: np.ndarray) -> Decision:
     """Choose one of several answers; of equal scores the first wins.
 
     A view with confidence 0 does not vote, unless all have 0: some models give 0 to a turned
@@ -127,22 +128,25 @@ def decide(vote: str, answers: Sequence[Any], confidence: np.ndarray) -> Decisio
 
     Args:
         vote: a name in `VOTES`.
-        answers: one of each of V views; hashable.
+        answers: one of each of V views: hashable, or arrays.
         confidence: of each view, float [V], 0 to 1.
     """
     groups: dict[Any, list[int]] = {}
     for view, answer in enumerate(answers):
-        groups.setdefault(answer, []).append(view)
-    ballots = [(answer, len(who), float(confidence[who].mean())) for answer, who in groups.items()]
+        key = answer.tobytes() if isinstance(answer, np.ndarray) else answer
+        groups.setdefault(key, []).append(view)
+    ballots = [
+        (answers[who[0]], len(who), float(confidence[who].mean())) for who in groups.values()
+    ]
     votes = confidence > 0 if (confidence > 0).any() else np.ones(len(answers), dtype=bool)
     gave = np.zeros((len(groups), len(answers)), dtype=bool)
     for i, who in enumerate(groups.values()):
         gave[i, who] = True
     voted = (gave & votes).any(axis=1)  # answers that a view voted for
-    gave, sure = gave[voted][:, votes], confidence[votes].astype(np.float64)
-    best = int(np.argmax(VOTES[vote].score(gave, sure)))
-    means = mean_confidence(gave, sure)
-    of_winner = sure[gave[best]].max() if VOTES[vote].highest else means[best]
+    gave, trust = gave[voted][:, votes], confidence[votes].astype(np.float64)
+    best = int(np.argmax(VOTES[vote].score(gave, trust)))
+    means = mean_confidence(gave, trust)
+    of_winner = trust[gave[best]].max() if VOTES[vote].highest else means[best]
     behind = np.flatnonzero(votes)[gave[best]].tolist()
     ranked = sorted(ballots, key=lambda ballot: -ballot[1])
     return Decision(behind, float(of_winner), len(behind) / len(answers), ranked)
@@ -175,7 +179,7 @@ def views_of(
 
 def by_column(noisy_views: Sequence[Sequence[NoisyView]]) -> tuple[list[View], np.ndarray | None]:
     """Return the views of all problems in order, and their rollouts; None without noise."""
-    views, rollouts = zip(*(one for some in noisy_views for one in some), strict=True)
+    views, rollouts = zip(*chain.from_iterable(noisy_views), strict=True)
     return [*views], np.array(rollouts) if any(rollouts) else None
 
 
@@ -186,22 +190,22 @@ def _by_solution(
     noisy_views: list[list[NoisyView]],
     answers: Callable[[int, np.ndarray], bool],
 ) -> tuple[FilledCanvases, list[list[Decision]]]:
-    of = np.repeat(np.arange(len(drawing)), [len(mine) for mine in noisy_views])
+    of = np.repeat(np.arange(len(drawing)), list(map(len, noisy_views)))
     alone = predictor.free_running(drawing[of], *by_column(noisy_views))
     voted, decisions = FilledCanvases.begun(drawing), []
     if alone.most_steps is not None:
         first = np.unique(of, return_index=True)[1]
         voted = voted._replace(most_steps=alone.most_steps[first])
     for i, n in enumerate(drawing.steps.tolist()):
-        mine, unknown = of == i, ~drawing.given[i]
-        found, sure = alone.canvases[mine][:, unknown], alone.confidence[mine].prod(axis=1)
-        sure = np.where([answers(i, canvas) for canvas in alone.canvases[mine]], sure, 0)
-        decision = decide(voting.vote, [cells.tobytes() for cells in found], sure)
+        views, unknown = np.flatnonzero(of == i), ~drawing.given[i]
+        solved, confidence = alone.canvases[views], alone.confidence[views].prod(axis=1)
+        confidence = np.where([answers(i, canvas) for canvas in solved], confidence, 0)
+        decision = decide(voting.vote, found := solved[:, unknown], confidence)
         voted.canvases[i][unknown] = found[decision.behind[0]]
         # The confidence is that of the whole solution; its rows share it evenly.
         voted.confidence[i, :n] = decision.confidence ** (1 / n)
-        voted.steps[i] = alone.steps[mine].sum(axis=0)
-        voted.settled[i] = alone.settled[mine][decision.behind].all(axis=0)
+        voted.steps[i] = alone.steps[views].sum(axis=0)
+        voted.settled[i] = alone.settled[views][decision.behind].all(axis=0)
         decisions.append([decision])
     return voted, decisions
 
@@ -222,7 +226,7 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
     decision = decide(vote, texts, confidence)
     place, agree = decision.behind[0], len(decision.ballots) == 1
     won, rows = both[place], len(both[place].row_confidence)
-    sure = posterior(float(confidence[place]), float(confidence[1 - place]), agree)
+    combined = posterior(float(confidence[place]), float(confidence[1 - place]), agree)
     differ = "" if agree else "the two orders give different answers"
     reasons = (*(one.uncalibrated_reason for one in both), differ)
     return replace(
@@ -230,7 +234,7 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
         problem=solution.problem,
         operands=solution.operands,
         in_range=solution.in_range,
-        row_confidence=[sure ** (1 / rows)] * rows,
+        row_confidence=[combined ** (1 / rows)] * rows,
         uncalibrated_reason="; ".join(dict.fromkeys(filter(None, reasons))),
         views=solution.views + other.views,
         views_asked=solution.views_asked + other.views_asked,

@@ -81,8 +81,8 @@ def carried_step(
     if most > 1:
         draw = uniform(batch["seeds"], 2 * steps)
         least = 2 + uniform(batch["seeds"], 2 * steps + 1) * (most - 1)
-        sure = halt_logits.detach() > 0
-        halts |= sure & ((steps >= least.floor()) | (draw >= depth.exploration))
+        confident = halt_logits.detach() > 0
+        halts |= confident & ((steps >= least.floor()) | (draw >= depth.exploration))
     state = {name: part.detach() for name, part in named(loop.state).items()}
     figures = supervised(loop, (logits, halt_logits), batch, loss, heads, ignored)
     return figures, Carry(state, steps, halts, batch)

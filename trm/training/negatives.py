@@ -91,14 +91,14 @@ def with_incorrect_rows(
     above = row < drawing.row_of_step(steps.step)[:, None]
     written = above[:, :, None] & drawing.unknown  # cells of rows that a model writes
     inputs = steps.inputs.copy()
-    if len(mine := np.flatnonzero(kind == SampleKind.OTHER)):
-        others = other_problems(problems[mine], words[mine])
+    if len(index := np.flatnonzero(kind == SampleKind.OTHER)):
+        others = other_problems(problems[index], words[index])
         _, height, width = inputs.shape
-        place = drawing.top[mine], drawing.left[mine]
+        place = drawing.top[index], drawing.left[index]
         rows = task.layout_impl.draw_worked(others, height, width, *place).truth
         # Rows of held-out problems stay unseen.
-        shown = written[mine] & (split_of(others) == 0)[:, None, None]
-        inputs[mine] = np.where(shown, rows, inputs[mine])
+        shown = written[index] & (split_of(others) == 0)[:, None, None]
+        inputs[index] = np.where(shown, rows, inputs[index])
     digits = written & (kind == SampleKind.DIGIT)[:, None, None]
     digits &= digits_of(task.base)[inputs] >= 0
     return steps._replace(inputs=_change_a_digit(inputs, digits, task.base, words))

@@ -57,7 +57,7 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING attends, INT4 is in integers
     ("render", "the following arguments are required: problem"),
     ("solve 1+2", "'1+2' is no multiplication; write it like 123x456"),
     ("solve 1x2 --vews 4", "unrecognized arguments: --vews 4. Did you mean --views?"),
-    ("prove --basee=3", "unrecognized arguments: --basee=3.\nFor help"),  # no option is near
+    ("prove --basee=3", "unrecognized arguments: --basee=3. For help"),  # no option is near
     ("render 1x2 --basee=3", "unrecognized arguments: --basee=3. Did you mean --base?"),
     ("benchmark export --suit multiply-v1 --output D", ". Did you mean --suite?"),
     ("benchmark export --output D", "name a --suite: multiply-v1,"),

@@ -21,7 +21,7 @@ from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
 from trm.models.gpt import GPT, Generated
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.predictor import Sampling
-from trm.solving.rows import free_running
+from trm.solving.rows import fill_row_by_row
 from trm.solving.teacher_forced import teacher_forced
 
 HEIGHT, WIDTH = 10, 9
@@ -113,7 +113,7 @@ def test_decoding_at_once_equals_decoding_row_by_row(layout):
     drawing, model = drawing_of(layout), tiny_gpt(HEIGHT, WIDTH)
     predictor = GPTPredictor(model, Calibration())
     ids, *_ = model.generate(torch.from_numpy(with_row_ends(drawing)), HEIGHT, WIDTH, end=END)
-    rows = free_running(lambda inputs, *_: predictor(inputs), drawing)
+    rows = fill_row_by_row(lambda inputs, *_: predictor(inputs), drawing)
     cells = ids[:, 1:-1].numpy().reshape(-1, HEIGHT, WIDTH + 1)[:, :, WIDTH - 1 :: -1]
     for i, steps in enumerate(drawing.steps):
         first = int(drawing.row_of_step(0)[i])

@@ -43,26 +43,28 @@ class Explored:
     left_out: int = 0  # inputs that `LocalRule.can_occur` excluded, counted as often as they came
 
 
-def explore(rule: LocalRule, mine: LocalRule, decide: Decide, task: Task | None = None) -> Explored:
+def explore(
+    rule: LocalRule, coded: LocalRule, decide: Decide, task: Task | None = None
+) -> Explored:
     """Return every pair of truth and codes that can meet on a canvas of any size.
 
     Args:
         rule: the true one.
-        mine: the same with the network's codes.
+        coded: the same with the network's codes.
         decide: of a network, or of its table.
         task: draws canvases that are compared with the result; None: compare with none.
 
     Raises:
         OwnCodeError: rule and canvases differ, or a canvas has an input that was not found.
     """
-    together, complete = Together(rule, mine, decide), True
+    together, complete = Together(rule, coded, decide), True
     agreed = digits = 0
     try:
         cell_inputs = reachable_cell_inputs(together)
     except OverflowError:
         complete = False
     op_inputs = np.unique(np.concatenate(together.asked), axis=0)
-    labels = dict(zip((SYMBOL, *mine.signals), op_inputs.T[1:], strict=True))
+    labels = dict(zip((SYMBOL, *coded.signals), op_inputs.T[1:], strict=True))
     meanings = {
         name: np.unique(np.concatenate(parts), axis=0) for name, parts in together.meanings.items()
     }
@@ -76,24 +78,24 @@ def explore(rule: LocalRule, mine: LocalRule, decide: Decide, task: Task | None 
 class Together(LocalRule):
     """A rule that passes a network's codes beside its own classes; arguments as for `explore`."""
 
-    def __init__(self, rule: LocalRule, mine: LocalRule, decide: Decide) -> None:
-        self.rule, self.mine, self.codes_of = rule, mine, decide
+    def __init__(self, rule: LocalRule, coded: LocalRule, decide: Decide) -> None:
+        self.rule, self.coded, self.codes_of = rule, coded, decide
         for direction, names in rule.messages.items():
             setattr(
-                self, direction, (*names, *(_CODE + name for name in names if name in mine.codes))
+                self, direction, (*names, *(_CODE + name for name in names if name in coded.codes))
             )
         self.exact_together = rule.exact_together
         self.marks_neighbour = not rule.exact_together
         self.named_as, self.looked, self.left_out = rule, 0, 0
         self.asked: list[np.ndarray] = []
-        self.meanings: dict[str, list[np.ndarray]] = {name: [] for name in mine.codes}
+        self.meanings: dict[str, list[np.ndarray]] = {name: [] for name in coded.codes}
         super().__init__(rule.base)
         self.rows, self.most_operands = rule.rows, rule.most_operands
         self.exploring = True  # False: do not collect `asked` and `meanings`
 
     def classes(self, signal: str) -> int:
         name = signal.removeprefix(_CODE)
-        return (self.mine if name != signal else self.rule).signals[name]
+        return (self.coded if name != signal else self.rule).signals[name]
 
     def reduced(self, signal: str, classes: np.ndarray) -> np.ndarray:
         """Reduce classes as the true rule does; not at all if a mark has to tell what is passed."""
@@ -126,23 +128,23 @@ class Together(LocalRule):
         found = self.rule.apply(seen)
         codes = {
             input_name(direction, name): seen[input_name(direction, _CODE + name)]
-            for direction, names in self.mine.whole.directions.items()
+            for direction, names in self.coded.whole.directions.items()
             for name in names
-            if name in self.mine.codes
+            if name in self.coded.codes
         }
-        op_inputs = self.mine.op_input_ids(seen | codes, {})[0]
+        op_inputs = self.coded.op_input_ids(seen | codes, {})[0]
         different, index = np.unique(op_inputs, return_inverse=True)
         classes = self.codes_of(different)
-        decided = dict(zip((SYMBOL, *self.mine.signals), classes.T, strict=True))
+        decided = dict(zip((SYMBOL, *self.coded.signals), classes.T, strict=True))
         if not self.exploring:
-            return found | {_CODE + name: decided[name][index] for name in self.mine.codes}
+            return found | {_CODE + name: decided[name][index] for name in self.coded.codes}
         labels = []
-        for name in (SYMBOL, *self.mine.signals):
-            if name in self.mine.codes:
+        for name in (SYMBOL, *self.coded.signals):
+            if name in self.coded.codes:
                 labels.append(decided[name][index])
                 # Labelled signals in the first message that contains the code.
                 together = next(of for of in self.rule.messages.values() if name in of)
-                beside = [signal for signal in together if signal not in self.mine.codes]
+                beside = [signal for signal in together if signal not in self.coded.codes]
                 hint = found[beside[0]] if len(beside) == 1 else np.zeros_like(index)
                 meaning = np.stack((hint, found[name], labels[-1]), axis=1)
                 self.meanings[name].append(np.unique(meaning, axis=0))
@@ -150,4 +152,4 @@ class Together(LocalRule):
                 labels.append(found[name])
         labels[0] = np.where(seen[TOKEN] == symbols.MASK, labels[0], -1)
         self.asked.append(np.unique(np.stack((op_inputs, *labels), axis=1), axis=0))
-        return found | {_CODE + name: decided[name][index] for name in self.mine.codes}
+        return found | {_CODE + name: decided[name][index] for name in self.coded.codes}

@@ -118,13 +118,13 @@ def _checked(program: CellProgram, task: Task) -> tuple[int, int, dict[str, Any]
         decided = by_rule(task, rule, program, numbers, drawn, tested)
         return len(numbers), drawn.canvases, decided
     sizes = {name: 1 + int(program.tables[name].values.max(initial=1)) for name in program.codes}
-    mine = rule.with_codes(sizes)
+    coded = rule.with_codes(sizes)
 
-    explored = explore(rule, mine, partial(program.decide, mine), task)
+    explored = explore(rule, coded, partial(program.decide, coded), task)
     if not explored.complete:
         raise AssertionError("its cells have more inputs than those of a correct table can have")
     right = np.stack(list(explored.labels.values()), axis=1)
-    _compare(mine, program.decide(mine, explored.numbers), right)
+    _compare(coded, program.decide(coded, explored.numbers), right)
     decided = with_codes(task, explored, Tested(explored.agreed, explored.digits))
     return len(explored.numbers), explored.agreed, decided
 
