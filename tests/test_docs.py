@@ -129,13 +129,14 @@ def test_the_tree_of_files_lists_exactly_the_modules():
     (tree,) = re.findall(r"```text\n(.*?)```", section("docs/architecture.md", "Files"), re.DOTALL)
     folders: list[tuple[int, str]] = []
     shown = set()
-    for indent, part in re.findall(r"^( *)(\S+)", tree, re.MULTILINE):
+    for indent, parts in re.findall(r"^( *)(\S+(?: \S+)*)", tree, re.MULTILINE):
         folders = [folder for folder in folders if folder[0] < len(indent)]
-        path = ROOT.joinpath(*(folder for _, folder in folders), part)
-        assert path.exists(), path
-        shown.add(path)
-        if part.endswith("/"):
-            folders.append((len(indent), part))
+        for part in parts.split():
+            path = ROOT.joinpath(*(folder for _, folder in folders), part)
+            assert path.exists(), path
+            shown.add(path)
+            if part.endswith("/"):
+                folders.append((len(indent), part))
     assert {m for m in modules() - shown if m.name != "__init__.py"} == set()
 
 
