@@ -1,23 +1,21 @@
 """LightningCLI for `trm fit`, `validate`, `test` and `predict`."""
 
 import importlib
-import inspect
 import logging
 import re
 import shutil
 import warnings
 from argparse import ArgumentError
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import lightning as L
 import torch
 import yaml
-from jsonargparse import Namespace
+from jsonargparse import ArgumentParser, Namespace
 from jsonargparse.typing import register_type
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import ModelCheckpoint
@@ -451,23 +449,9 @@ def _classes_in(message: str) -> dict[str, type]:
 
 def _settings_of(kind: type) -> set[str]:
     """Return the names of a class's settings, with those in dataclasses: ``config.channels``."""
-    names: set[str] = set()
-    for base in kind.__mro__[:-1]:
-        init: Any = vars(base).get("__init__")
-        if init is None:
-            continue
-        parameters = list(inspect.signature(init).parameters.values())[1:]
-        types: dict[str, Any] = {}
-        with suppress(Exception):  # annotations in other people's code may be anything
-            types = get_type_hints(init)
-        for one in parameters:
-            if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
-                continue
-            inside = fields(types[one.name]) if is_dataclass(types.get(one.name)) else ()
-            names |= {f"{one.name}.{part.name}" for part in inside} or {one.name}
-        if all(one.kind != one.VAR_KEYWORD for one in parameters):
-            break  # it accepts no settings of its base classes
-    return names
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(kind, fail_untyped=False)
+    return {name for name, _ in flattened(parser.get_defaults().as_dict())}
 
 
 def _no_setting(name: str, classes: dict[str, type], data: type) -> str:
@@ -485,11 +469,7 @@ def _no_setting(name: str, classes: dict[str, type], data: type) -> str:
     files = [file for name, file in shipped_configs().items() if "studies/" not in name]
     configs = (yaml.load(file.read_bytes(), _LOADER) for file in files)
     known = {key for config in configs for key, _ in flattened(config)}
-    here = {f"data.{key}" for key in inspect.signature(data).parameters}
-    known = {k for k in known if not k.startswith("data.") or ".".join(k.split(".")[:2]) in here}
-    kinds: dict[str, Any] = {"data": data, "trainer": L.Trainer, "checkpoint": BestCheckpoint}
-    for start, kind in kinds.items():
-        known |= {f"{start}.{key}" for key in inspect.signature(kind).parameters}
+    classes = {"data": data, "trainer": L.Trainer, "checkpoint": BestCheckpoint} | classes
     for place, kind in classes.items():
         outer = {key for key in known if not key.startswith(f"{place}.")}
         mine = {f"{place}.{key}" for key in _settings_of(kind)}

@@ -11,7 +11,7 @@ from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.models.iterative import PATIENCE, Loop, Settling
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor, Step
-from trm.solving.rows import free_running
+from trm.solving.rows import fill_row_by_row
 from trm.solving.teacher_forced import teacher_forced
 
 
@@ -33,7 +33,7 @@ def scribble(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
 def test_an_oracle_for_single_masked_rows_solves_every_layout(layout):
     drawing = drawing_of(layout)
     for predictor in (Oracle(drawing), Oracle(drawing, fault=scribble)):
-        written = free_running(predictor, drawing)
+        written = fill_row_by_row(predictor, drawing)
         assert (written.canvases == drawing.truth).all()
         assert (drawing.rows_right(written.canvases).sum(axis=1) == drawing.steps).all()
     for step, inputs in enumerate(predictor.seen):
@@ -49,7 +49,7 @@ def test_an_oracle_for_single_masked_rows_solves_every_layout(layout):
 def test_later_rows_build_on_an_incorrect_row(layout):
     drawing = drawing_of(layout)
     predictor = Oracle(drawing, fault=slip)
-    assert not drawing.rows_right(free_running(predictor, drawing).canvases)[:, 0].any()
+    assert not drawing.rows_right(fill_row_by_row(predictor, drawing).canvases)[:, 0].any()
     for inputs in predictor.seen[1:]:
         for canvas in inputs:
             page = predictor.page(canvas)
@@ -81,7 +81,7 @@ def test_a_row_with_one_incorrect_cell_is_not_exact():
 def test_a_finished_problem_is_not_shown_again():
     drawing = drawing_of("standard")
     predictor = Oracle(drawing)
-    written = free_running(predictor, drawing)
+    written = fill_row_by_row(predictor, drawing)
     beyond = np.arange(drawing.steps.max()) >= drawing.steps[:, None]
     assert [len(inputs) for inputs in predictor.seen] == (~beyond).sum(axis=0).tolist()
     assert (written.steps == np.where(beyond, 0, 2)).all()
@@ -93,7 +93,7 @@ def test_a_finished_problem_is_not_shown_again():
 def test_rows_below_correct_ones_are_taken_from_the_free_run(fault):
     drawing = drawing_of("standard")
     model, asked = Oracle(drawing, **fault), Oracle(drawing, **fault)
-    written = free_running(model, drawing)
+    written = fill_row_by_row(model, drawing)
     found, expected = teacher_forced(asked, drawing, written), teacher_forced(model, drawing)
     assert (found.filled.canvases == expected.filled.canvases)[found.steps.answer].all()
     for part in ("confidence", "steps", "settled"):
