@@ -207,3 +207,29 @@ def running_sums(a: Numbers, b: Numbers) -> Iterator[tuple[int, Numbers, Numbers
     for i, partial, present in partial_products(a, b):
         total = partial if total is None else add_shifted(total, partial, i)
         yield i, partial, total, present
+
+
+def narrow_carries(a: Numbers, b: Numbers) -> np.ndarray:
+    """Count the narrow carries in each total of a product, int64 [B, n].
+
+    The totals are those of the lattice, t_i = ⌊t_(i−1) / base⌋ + a · b_i for each place i of the
+    multiplier. A carry is narrow if the digit below it is 0 or 1 and at least half the base was
+    carried into that digit: with little less coming in, there would be one less to carry.
+
+    Example: in 17 · 9, 7 · 9 = 63 carries 6 into 1 · 9 + 6 = 15; nothing is narrow. In 15 · 9 it
+    carries 4. In 77 · 8 it carries 5 into 56 + 5 = 61: narrow, as 56 + 3 carries 5 in place of 6.
+
+    Returns:
+        The count, −1 beyond the multiplier's digits.
+    """
+    places = a.digits.shape[1] + 2
+    digits, total = a.padded(places).astype(np.int64), None
+    counts = np.full((len(a), int(b.lengths.max())), -1)
+    for i, partial, present in partial_products(a, b):
+        above = np.zeros_like(digits) if total is None else total.without_lowest().padded(places)
+        total = partial if total is None else add_shifted(total.without_lowest(), partial)
+        shown = total.padded(places)
+        carried = (shown - digits * b.digits[:, i : i + 1] - above) % a.base
+        narrow = (shown <= 1) & (2 * carried >= a.base) & (shown < carried)
+        counts[:, i] = np.where(present, narrow.sum(axis=1), -1)
+    return counts

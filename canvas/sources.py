@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "de9ea47009ccb284e542cb64e021ea6844d51632a19e97d4f901655e3d005936"
+SOURCES = "04f9bcd785b2b80a92bdbe39d87d93dff30862b3bbb68dd0e2a60cdf0118d1ec"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

@@ -234,6 +234,12 @@ CASES = {
             lambda: data(priming=Priming({"digits_a": [1, 1]}, 10**5)),
             "priming.problems to fewer",
         ),
+        (lambda: data(carry_practice=1.5), "data.carry_practice is from 0 to 1"),
+        (
+            lambda: CanvasDataModule(Multiplication("standard"), Canvas(), carry_practice=0.5),
+            "carry_practice is for products in the layouts lattice",
+        ),
+        (lambda: data(carry_practice=0.5, pool=9), "data.pool keeps to some: leave one out"),
         (lambda: negatives(D4, turned=0.7, own=0.4), "the shares are at most 1 in all, not 1.1"),
         (lambda: negatives({}, digit=-0.1), r"data\.negatives\.digit is from 0 to 1"),
         (lambda: negatives({}, turned=0.5), r"add albumentations\.D4 to data\.transforms"),

@@ -20,6 +20,7 @@ from canvas.sampling import sample
 from canvas.task import Task
 from canvas.tasks import task_data
 from trm.runtime.limits import MOST_SAMPLES, MOST_WORKERS, host_memory
+from trm.training.carry_practice import CarryPractice
 from trm.training.configs import NegativesConfig, check_range
 from trm.training.curriculum import Curriculum, Stage
 from trm.training.priming import PrimedProblems, Priming
@@ -151,6 +152,8 @@ class CanvasDataModule(EpochDataModule):
         pool: number of training problems from which all samples are drawn evenly; 0: new problems
             in each batch. A model that is trained on single cells draws evenly from the distinct
             cells of these problems.
+        carry_practice: share of the samples from rows with many narrow carries, see
+            `trm.training.carry_practice`.
     """
 
     def __init__(
@@ -170,6 +173,7 @@ class CanvasDataModule(EpochDataModule):
         negatives: NegativesConfig | None = None,
         workers: int = 0,
         pool: int = 0,
+        carry_practice: float = 0.0,
     ) -> None:
         super().__init__(batch_size, batches_per_epoch, validation_problems, seed, workers)
         self.task, self.canvas, self.blanks = task, canvas, blanks or Blanks()
@@ -180,6 +184,11 @@ class CanvasDataModule(EpochDataModule):
         self.primed = PrimedProblems(task, priming, seed) if priming else None
         if self.primed:
             canvas.check(self.primed.task, (self.blanks.rows, self.blanks.columns))
+        self.practice = CarryPractice(task, carry_practice, seed) if carry_practice else None
+        if self.practice and pool:
+            raise ValueError(
+                "data.carry_practice draws new problems, and data.pool keeps to some: leave one out"
+            )
         for name in ("training_problems", "beyond_problems", "pool"):
             check_range(f"data.{name}", getattr(self, name), 0)
         for name in ("rows", "columns"):
@@ -319,7 +328,7 @@ class CanvasDataModule(EpochDataModule):
         if (auxiliary := getattr(module, "auxiliary_config", None)) is not None:
             parts["auxiliary"] = auxiliary
         self.check_samples(getattr(module, "samples", RowStepSamples))
-        for name in ("negatives", "pool", "primed"):
+        for name in ("negatives", "pool", "primed", "practice"):
             if held := getattr(self, name):
                 parts[name] = held
         return {"transform": self.transform, **parts}

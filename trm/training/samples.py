@@ -25,6 +25,7 @@ from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
 from trm.families import moved
+from trm.training.carry_practice import CarryPractice
 from trm.training.configs import AuxiliaryConfig, NegativesConfig
 from trm.training.curriculum import Curriculum
 from trm.training.negatives import (
@@ -41,7 +42,9 @@ from trm.training.priming import PrimedProblems
 TrainingBatch = dict[str, Any]
 
 # Purposes of random keys; purpose 0 draws the problem.
-STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS, _NEGATIVE = range(1, 8)  # 8: priming
+STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS, _NEGATIVE = range(
+    1, 8
+)  # 8: priming, 10: carries
 _POOL = 9
 SHIFTS_ALONE = (
     "data.transforms turn or reflect canvases, but a GPT writes from the lowest digit up, row "
@@ -97,6 +100,7 @@ class TrainingSamples(Samples):
     transform: SampleTransform | None = None
     curriculum: Curriculum | None = None
     primed: PrimedProblems | None = None
+    practice: CarryPractice | None = None
     epochs: int | None = None  # of the whole run
     blanks: Blanks = field(default_factory=Blanks)
     auxiliary: AuxiliaryConfig = field(default_factory=AuxiliaryConfig)
@@ -115,6 +119,8 @@ class TrainingSamples(Samples):
         problems = sample(task, self.seed, self.split, *drawn)
         if self.primed:
             problems = self.primed.mixed(problems, epoch, index)
+        if self.practice:
+            problems = self.practice.mixed(task, problems, epoch, index)
         sizes = self.task.layout_impl.sizes(problems)
         rows, columns = sizes.max(axis=1).tolist()
         # The margin and the number of blank lines are the same in the whole batch.
@@ -190,7 +196,10 @@ class RowStepSamples(TrainingSamples):
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         problems, drawing, inserted, epoch, index = self.draw_batch(indices)
         word = random_words(self.keys_of(epoch, index, STEP), 1)[:, 0]
-        steps = row_steps(drawing, random_below(word, drawing.steps))
+        step = random_below(word, drawing.steps)
+        if self.practice:
+            step = self.practice.steps(problems, epoch, index, step)
+        steps = row_steps(drawing, step)
         kind = self.kinds_of(epoch, index)
         if self.negatives:
             words = random_words(self.keys_of(epoch, index, _NEGATIVE), WORDS)
