@@ -95,11 +95,12 @@ class SavedConfig(SaveConfigCallback):
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         self._text = self.parser.dump(without_run(self.config), skip_none=False)
+        self._values: dict[str, Any] = yaml.safe_load(self._text)
         if self.config.ckpt_path:
             self._text = f"# went on from {self.config.ckpt_path}\n{self._text}"
 
     def on_save_checkpoint(self, trainer: L.Trainer, _: Any, checkpoint: dict[str, Any]) -> None:
-        checkpoint[CONFIG_KEY] = yaml.safe_load(self._text)
+        checkpoint[CONFIG_KEY] = self._values
         checkpoint[IDS] = run_ids(trainer.loggers)
         for logger in trainer.loggers:
             if isinstance(logger, CSVLogger):  # else a killed run lacks rows before its checkpoint
@@ -112,7 +113,7 @@ class SavedConfig(SaveConfigCallback):
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / CONFIG, self._text)
         # Without the summaries of an experiment TensorBoard finds differing settings itself.
-        _, settings, _ = hparams(hyperparameters(yaml.safe_load(self._text)), {})
+        _, settings, _ = hparams(hyperparameters(self._values), {})
         for writer in writers(trainer):
             if trainer.global_step:  # hides an earlier file's values from here on
                 started = SessionLog(status=SessionLog.START)

@@ -28,6 +28,7 @@ SMALL = (
     "--trainer.check_val_every_n_epoch", 1, "--trainer.logger.name", "small",
     "--model.network.config.hidden_size", 32, "--model.network.config.intermediate_size", 48,
 )  # fmt: skip
+ONE_EPOCH = ("--trainer.max_epochs", 1, "--data.batches_per_epoch", 170)
 
 
 def test_samples_are_the_distinct_inputs_of_training_problems():
@@ -67,7 +68,7 @@ def test_a_pool_has_each_op_input_of_its_problems_once():
 
 
 def test_a_short_run_solves_longer_problems_than_it_trained_on(command, tmp_path):
-    command("fit", *SMALL, folder=tmp_path)
+    command("fit", *SMALL, *ONE_EPOCH, folder=tmp_path)
     problems = [(2**9 - 1, 2**9 - 2), (0, 7), (500, 2**7)]
     solutions = solve(problems, load_solver(tmp_path / "runs/small"))
     assert [solution.correct for solution in solutions] == [True] * 3

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from canvas.cells.reachable import reachable_cell_inputs
-from canvas.cells.spec import NEIGHBOURS, TOKEN, input_name
-from canvas.problems import Problems
+from canvas.cells.spec import TOKEN, input_name
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from trm.cells.cache import CellCache
@@ -64,40 +63,6 @@ def test_table_decides_as_the_network_on_all_reachable_inputs(name: str) -> None
         neighbours.append(same.argmax(axis=1))
     states = table.look_up(inputs[TOKEN].astype(np.uint8), neighbours)
     np.testing.assert_array_equal(table.decided[states][:, 1:], classes.numpy())
-
-
-def test_growing_table_passes_the_messages_of_the_network(solver: Solver) -> None:
-    model, canvases = solver.predictor.model, masked(solver, (6, 5), problems=1)
-    table = GrowingTable(CellCache(model))
-    table.fill(canvases)
-    worked = run_wavefront(model, torch.from_numpy(canvases))
-    rows = worked.messages[0].numpy().astype(np.int64)
-    # Each cell, given the network's messages of its neighbours, passes the network's messages.
-    row, column = rows[1:, 1:-1, 0].nonzero()
-    column = column + 1
-    states = {}
-    for number, decided in enumerate(table.decided):
-        for direction in table.directions:
-            columns = [0, *_columns(model, direction)]
-            states.setdefault((direction, *decided[columns].tolist()), number)
-    neighbours = []
-    for direction in table.directions:
-        down, right = NEIGHBOURS[direction]
-        there = rows[row + 1 + down, column + right]
-        there = np.insert(there, 1, 0, axis=1)  # no symbol
-        columns = [0, *_columns(model, direction)]
-        keys = [(direction, *one[columns].tolist()) for one in there]
-        neighbours.append(np.array([states[key] for key in keys]))
-    found = table.decided[table.look_up(canvases[0][row, column - 1], neighbours)]
-    wanted = np.insert(rows[row + 1, column], 1, 0, axis=1)
-    for direction in table.directions:
-        columns = _columns(model, direction)
-        np.testing.assert_array_equal(found[:, columns], wanted[:, columns])
-
-
-def _columns(model: torch.nn.Module, direction: str) -> list[int]:
-    signals = list(model.signals)  # type: ignore[arg-type]
-    return [2 + signals.index(name) for name in model.encoding.directions[direction]]  # type: ignore[union-attr,index]
 
 
 def test_canvases_with_other_boxes_are_filled_each_in_its_own(solver: Solver) -> None:
@@ -160,23 +125,6 @@ def test_table_that_would_become_too_large_runs_the_network(
     for digits in (30, 3):  # from then on always
         with pytest.raises(UnknownInputError):
             table.fill(masked(base3, (digits, digits)))
-
-
-def test_solutions_are_the_same_with_and_without_a_table(base3: Solver) -> None:
-    problems = Problems.from_ints([(5, 7), (22, 19), (2, 0), (8, 4)], 3)
-    looked_up = base3.solve(problems, with_truth=True)
-    base3.predictor.proved = False
-    try:
-        computed = base3.solve(problems, with_truth=True)
-    finally:
-        base3.predictor.proved = True
-    for one, other in zip(looked_up, computed, strict=True):
-        np.testing.assert_array_equal(one.canvas, other.canvas)
-        assert one.exact
-        assert one.correct
-        assert (one.answer, one.rows, one.row_steps) == (other.answer, other.rows, other.row_steps)
-        assert set(one.row_confidence) == {1.0}
-        assert max(other.row_confidence) < 1
 
 
 def test_a_table_of_several_ops_agrees_with_its_network(written) -> None:

@@ -385,11 +385,6 @@ def test_a_proved_sum_is_written_for_other_solvers(command, tmp_path):
     text = (tmp_path / "sum.smt2").read_text()
     assert text.startswith("; The table of column in base 10, its laws, and the theorem.\n")
     assert '(echo "column_sum: expected unsat")' in text
-    binary = MODELS / "lattice-base2-seed0.safetensors"
-    command("prove", "--checkpoint", binary, "--as-computed", "--smt", tmp_path / "product.smt2")
-    text = (tmp_path / "product.smt2").read_text()
-    assert text.startswith("; The table of lattice in base 2, its laws, and the theorem.\n")
-    assert '(echo "lattice_product: expected unsat")' in text
 
 
 def test_a_proved_integer_model_is_written_for_coq(command, tmp_path):

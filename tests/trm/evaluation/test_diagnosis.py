@@ -9,7 +9,6 @@ from canvas.choices import OwnCodeError
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.task import Task
-from trm.checkpoints.loading import load_solver
 from trm.evaluation import diagnosis
 from trm.evaluation.diagnosis import (
     KINDS,
@@ -243,12 +242,3 @@ def test_swapped_operands_are_diagnosed_on_their_own_canvas():
     wrong = sum(a > 1 for a, _ in problems.to_ints())
     assert cell["solutions"]["right"] == 10 - wrong < 10
     assert sum(part["right"] for part in cell["errors"].values()) == wrong
-
-
-def test_a_small_model_that_errs_is_diagnosed(checkpoint):
-    cell = measure_cell(load_solver(checkpoint, device="cpu"), ("digits_a", "digits_b"), (2, 1), 8)
-    wrong = 8 - cell["solutions"]["right"]
-    assert wrong > 0
-    assert sum(part["right"] for part in cell["errors"].values()) == wrong
-    assert {part["total"] for part in cell["errors"].values()} == {wrong}
-    assert sum(part["chance"] for part in cell["errors"].values()) == pytest.approx(1)

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,30 +41,30 @@ Import ListNotations Canvas.
 """
 
 
-def coqc(folder: Path, file: str) -> subprocess.CompletedProcess[str]:
+def coqc(folder: Path, file: str, *more: object) -> subprocess.CompletedProcess[str]:
     """Answer of coqc to a file."""
-    words = ["coqc", "-q", file]
+    words = ["coqc", "-q", *map(str, more), file]
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=900)
 
 
-@pytest.fixture(scope="module")
-def general(tmp_path_factory) -> Path:
-    """A folder with the definitions and proofs that all models have, compiled."""
+@pytest.fixture
+def checked(once, tmp_path) -> Callable[[str], subprocess.CompletedProcess[str]]:
+    """Function that returns the answer of coqc to a file; what all models share is compiled."""
     if not shutil.which("coqc"):
         pytest.skip("no coqc is installed")
-    folder = tmp_path_factory.mktemp("coq")
-    shutil.copy(Path(coq.__file__).with_name("canvas.v"), folder)
-    ran = coqc(folder, "canvas.v")
-    assert ran.returncode == 0, ran.stderr
-    return folder
 
+    def compile_general(folder: Path) -> None:
+        shutil.copy(Path(coq.__file__).with_name("canvas.v"), folder)
+        ran = coqc(folder, "canvas.v")
+        assert ran.returncode == 0, ran.stderr
 
-def checked(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Answer of coqc to a written file, whose general part is compiled already."""
-    _, mark, own = text.partition("(* ---- 5. The weights ---- *)")
-    assert mark
-    (folder / "own.v").write_text(GENERAL + own)
-    return coqc(folder, "own.v")
+    def check(text: str) -> subprocess.CompletedProcess[str]:
+        _, mark, own = text.partition("(* ---- 5. The weights ---- *)")
+        assert mark
+        (tmp_path / "own.v").write_text(GENERAL + own)
+        return coqc(tmp_path, "own.v", "-Q", once("coq", compile_general), "")
+
+    return check
 
 
 def matrix(text: str, name: str) -> list[list[int]]:
@@ -92,7 +93,7 @@ def test_the_file_has_all_weights(case):
         assert found == rows.tolist(), name
 
 
-def test_coq_decides_as_the_model_on_any_input(case, general):
+def test_coq_decides_as_the_model_on_any_input(case, checked):
     model, encoding = case.model, case.model.encoding
     ids = torch.randperm(encoding.starts[-1], generator=torch.manual_seed(0))[:150].sort()[0]
     outputs, _ = model.cells(model.reader.decode(ids))
@@ -115,14 +116,14 @@ def test_coq_decides_as_the_model_on_any_input(case, general):
             wanted.append(decided[at, places].tolist())
     text = case.text.partition("Definition network :=")[0]
     text += "Definition network := Network.prepare Weights.network.\n"
-    ran = checked(f"{text}Eval vm_compute in [{'; '.join(asked)}].\n", general)
+    ran = checked(f"{text}Eval vm_compute in [{'; '.join(asked)}].\n")
     assert ran.returncode == 0, ran.stderr
     found = [list(map(int, row.split(";"))) for row in re.findall(r"\[([\d;\s]+)]", ran.stdout)]
     assert found == wanted
 
 
-def test_coq_confirms_the_theorem_of_a_network(case, general):
-    ran = checked(case.text, general)
+def test_coq_confirms_the_theorem_of_a_network(case, checked):
+    ran = checked(case.text)
     assert ran.returncode == 0, ran.stderr
     _, _, assumed = ran.stdout.partition("Axioms:\n")
     names = {line.partition(" :")[0] for line in assumed.splitlines() if " : " in line}
@@ -130,11 +131,11 @@ def test_coq_confirms_the_theorem_of_a_network(case, general):
     assert {name.removeprefix("PrimInt63.") for name in names} <= primitive
 
 
-def test_coq_refuses_a_network_that_errs(case, general):
+def test_coq_refuses_a_network_that_errs(case, checked):
     bias = case.model.head_bias.clone()
     case.model.head_bias[2] += 2**14  # writes the digit 1 everywhere
     try:
-        ran = checked(case.text, general)
+        ran = checked(case.text)
     finally:
         case.model.head_bias.copy_(bias)
     assert ran.returncode != 0
