@@ -227,7 +227,8 @@ def heads(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
         raise ValueError("heads are patched in problems of one size: give one of each length")
     with progress(args.quiet):
         found = head_effects(solver, size, args.kinds, args.pairs, args.seed)
-    title = f"{model['name']}: effect of heads on the answer, {size_name(size, size.values())}"
+    name = size_name(size, size.values(), solver.task.unit)
+    title = f"{model['name']}: effect of heads on the answer, {name}"
     settings = {"pairs": args.pairs, "seed": args.seed, "size": size}
     data = {"model": model, "settings": settings, "head_effects": list(map(asdict, found))}
     rows = []

@@ -18,6 +18,7 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from augment.symmetry import SYMMETRIES
+from canvas.task import Task
 from trm.evaluation.diagnosis import OTHER
 from trm.evaluation.grid_cells import (
     BOTH,
@@ -148,6 +149,7 @@ class ModelData(TypedDict):
     parameters: int | None
     task: TaskData
     ranges: dict[str, list[int]] | None  # fewest and most of each measure in training
+    unit: NotRequired[str]  # of the length of texts, see `Task.unit`; not in old files
     step: int | None  # of training
     # flops, samples, seconds: `Cost` of training; ``before``: the same of the weights it began with
     cost: dict[str, Any] | None
@@ -219,10 +221,21 @@ class Grid(dict[str, Any]):
         return self.axes == ("digits_a", "digits_b") and len(pairs) > 1
 
     @property
+    def unit(self) -> str:
+        """Unit of the length of texts, such as letters, or rows of mazes."""
+        return next((model["unit"] for model in self.models if "unit" in model), Task.unit)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Meanings of the axes."""
+        own = {} if self.unit == Task.unit else {"length": f"{self.unit} of a problem"}
+        return LABELS | own
+
+    @property
     def length_in_words(self) -> str:
         """Meaning of the length in figures by length."""
-        if LABELS[self.axes[0]] == LABELS["length"]:
-            return LABELS["length"]
+        if self.axes[0] == "length":
+            return self.labels["length"]
         return "digits of each operand" if self.equal_lengths else "digits of the longest operand"
 
     @property

@@ -43,7 +43,7 @@ def fitted(
     task = solver.task
     lengths = task.of_size(**dict(zip(axes, size, strict=True)))
     drawn = cell_problems(task, lengths, problems, seed)
-    name, on_canvas, reason = size_name(axes, size), None, None
+    name, on_canvas, reason = size_name(axes, size, task.unit), None, None
     try:
         if (on_canvas := solver.for_lengths(lengths)) is None:
             height, width = task.layout_impl.room(lengths, task.base)
@@ -122,11 +122,14 @@ def region(
     return INSIDE if all(n >= fewest for (fewest, _), n in ends) else SHORTER
 
 
-def size_name(axes: Iterable[str], size: Iterable[int | str]) -> str:
-    """Return the size of a cell's problems in words, like ``4 x 3 digits``."""
+def size_name(axes: Iterable[str], size: Iterable[int | str], unit: str = Task.unit) -> str:
+    """Return the size of a cell's problems in words, like ``4 x 3 digits``.
+
+    ``unit`` is that of the task's texts.
+    """
     measures = dict(zip(axes, size, strict=True))
     if [*measures] == ["digits_a", "digits_b"]:
         return "{digits_a} x {digits_b} digits".format(**measures)
     if measures.get("texts") == 1:
-        return f"{measures['length']} letters"
+        return f"{measures['length']} {unit}"
     return ", ".join(f"{n} {axis.replace('_', ' ')}" for axis, n in measures.items())

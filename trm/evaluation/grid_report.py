@@ -19,7 +19,6 @@ from trm.evaluation.grid import (
     ERRORS,
     FIGURES,
     FILES,
-    LABELS,
     SHOWN,
     STEPS,
     Cell,
@@ -99,7 +98,7 @@ def markdown(grid: Grid) -> str:
 
     Comparisons are those of each setting with the first.
     """
-    first, second = (LABELS[axis] for axis in grid.axes)
+    first, second = (grid.labels[axis] for axis in grid.axes)
     parts = ["# Accuracy beyond training"]
     if created := grid.get("created"):
         versions = ", ".join(f"{name} {version}" for name, version in grid["versions"].items())
@@ -207,7 +206,8 @@ def _models(grid: Grid) -> str:
                 cost += f", after {before['seconds'] / 60:,.3g} min"
         numbers = (model["parameters"], model["step"])
         parameters, step = ("not known" if n is None else f"{n:,}" for n in numbers)
-        sizes = describe_ranges(model["ranges"]) if model["ranges"] else "not known"
+        ranges = model["ranges"]
+        sizes = describe_ranges(ranges, unit=grid.unit) if ranges else "not known"
         family = FAMILY_NAMES.get(model["family"], model["family"])
         who = [safe(model["name"]), family or "–", model["task"]["layout"] or "–"]
         row = [*who, parameters, sizes, step, cost, f"`{model['sha256'][:12]}`"]

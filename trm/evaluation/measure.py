@@ -247,7 +247,7 @@ def measure_cell(
         if not lacks_memory(error):
             raise
         raise ValueError(
-            f"{size_name(axes, size)}: there is too little memory for "
+            f"{size_name(axes, size, solver.task.unit)}: there is too little memory for "
             f"{min(batch_size, len(drawn))} problems at once. Use a smaller --batch-size, or "
             "smaller sizes"
         ) from None

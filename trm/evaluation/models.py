@@ -33,6 +33,7 @@ def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dic
         "seed": content[DATA_KEY].get("seed"),
         "task": task_data(solver.task),
         "ranges": solver.task.ranges,
+        "unit": solver.task.unit,
         "canvas": asdict(solver.canvas),
         "symmetries": list(solver.trained_symmetries),
         "step": content["global_step"],

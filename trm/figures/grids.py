@@ -27,7 +27,6 @@ from trm.evaluation.grid import (
     COMPARED,
     ERRORS,
     FIGURES,
-    LABELS,
     LENGTHS,
     LENGTHS_PICTURE,
     PICTURE,
@@ -301,8 +300,8 @@ def grid_figure(grid: Grid) -> Figure:
         size = "" if known is None else f"{known:,} parameters"
         title = "\n".join(_cut(line, letters) for line in (model["name"], about, size))
         axes.set_title(title, loc="left", fontsize=9, color=INK, parse_math=False)
-        axes.set_ylabel(LABELS[grid.axes[0]], fontsize=9, color=INK)
-        axes.set_xlabel(LABELS[grid.axes[1]], fontsize=9, color=INK)
+        axes.set_ylabel(grid.labels[grid.axes[0]], fontsize=9, color=INK)
+        axes.set_xlabel(grid.labels[grid.axes[1]], fontsize=9, color=INK)
     for line in panels.tolist():
         if not line[-1].axison:  # a bar beside an unused place would be of no heat map
             continue

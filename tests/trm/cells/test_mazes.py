@@ -108,3 +108,12 @@ def test_the_last_row_is_computed_without_a_question(solver):
     """A goal in the last row, in which no cell is to be filled in, is seen from above."""
     (found,) = solve(["S-%/%-%/%G%"], solver)
     assert found.correct
+
+
+def test_an_evaluation_names_rows_of_mazes_not_letters(command, tmp_path):
+    words = ("--checkpoint", MODEL, "--length", 5, "--problems", 2, "--accelerator", "cpu")
+    command("evaluate", *words, "--output", tmp_path)
+    report = (tmp_path / "grid.md").read_text()
+    assert "letters" not in report
+    assert "| 5 to 9 rows |" in report
+    assert "By the rows of a problem." in report

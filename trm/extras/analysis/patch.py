@@ -211,7 +211,7 @@ def head_effects(
             patched.
     """
     meanings, found, predictor = kinds_of(solver.task), list[HeadEffects](), solver.predictor
-    name = size_name(size, size.values())
+    name = size_name(size, size.values(), solver.task.unit)
     for kind in kinds or meanings:
         drawn = draw_pairs(solver, kind, size, pairs, seed)
         patched, counted = list[Patching](), []

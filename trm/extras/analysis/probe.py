@@ -325,7 +325,7 @@ def drawn_sizes(
         if on_canvas is None or reason is not None:
             raise ValueError(f"there is nothing to probe: {reason}")
         where = region_of(solver, axes, (a, b))
-        found.append(Drawn(size_name(axes, (a, b)), where, on_canvas, drawn))
+        found.append(Drawn(size_name(axes, (a, b), solver.task.unit), where, on_canvas, drawn))
     return found
 
 

@@ -180,8 +180,8 @@ def _card(files: RowStepFiles, counts: dict[str, tuple[int, int]]) -> str:
     about = [
         f"Worked solutions of {task.name} on a canvas of {files.height} x {files.width} cells, one "
         "row of a solution in each line. Training sizes: "
-        f"{describe_ranges(task.ranges, task.gaps)}. A hash of its numbers puts a problem into "
-        "train or test, whatever their order: no problem of test is in train.",
+        f"{describe_ranges(task.ranges, task.gaps, task.unit)}. A hash of its numbers puts a "
+        "problem into train or test, whatever their order: no problem of test is in train.",
         "\n".join(["| split | problems | row steps |", "|---|---|---|", *sizes]),
         "\n".join(
             [

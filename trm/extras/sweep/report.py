@@ -137,9 +137,13 @@ def _results(grid: Grid) -> str:
 def columns_of(grid: Grid) -> list[str]:
     """Return the columns of a table: sizes of problems, or the regions where sizes are many."""
     cells = [cell for model in grid.models for cell in model["cells"]]
-    sizes = dict.fromkeys(size_name(grid.axes, (cell["row"], cell["column"])) for cell in cells)
+    sizes = dict.fromkeys(_name(grid, cell) for cell in cells)
     there = {cell["region"] for cell in cells}
     return [*sizes] if len(sizes) <= _CELLS else [one for one in grid.regions if one in there]
+
+
+def _name(grid: Grid, cell: Cell) -> str:
+    return size_name(grid.axes, (cell["row"], cell["column"]), grid.unit)
 
 
 def by_name(grid: Grid) -> dict[str, list[Model]]:
@@ -152,7 +156,7 @@ def shares_of(grid: Grid, seeds: Sequence[Model], column: str) -> list[Share]:
     """Return the share of correct solutions in a column for each seed with problems there."""
 
     def within(cell: Cell) -> bool:
-        return column in (cell["region"], size_name(grid.axes, (cell["row"], cell["column"])))
+        return column in (cell["region"], _name(grid, cell))
 
     found = [pooled(filter(within, seed["cells"])) for seed in seeds]
     return [share for share in found if share.total]
