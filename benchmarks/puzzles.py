@@ -1,8 +1,9 @@
-"""Write Sudoku or mazes as arrays that `trm fit` reads, and HRM and the published TRM, too.
+"""Write Sudoku, mazes or puzzles of reasoning-gym as arrays that `trm fit`, HRM and TRM read.
 
     python benchmarks/puzzles.py sudoku --size 4 --output data/sudoku4
     python benchmarks/puzzles.py sudoku --size 6 --clues 12 --output data/sudoku6
     python benchmarks/puzzles.py maze --size 9 --output data/maze9
+    python benchmarks/puzzles.py reasoning_gym --task mini_sudoku --output data/mini
 
 Every Sudoku has one solution. Its clues are as few as chance and ``--clues`` allow: clues are taken
 away in random order as long as the solution stays the only one. Two puzzles are equivalent if a
@@ -12,24 +13,34 @@ train; of sizes 8 and 9 that is too slow, and a hash of the puzzle does. Train h
 each class, which are a group of the arrays, and test ``--test-variants``.
 
 A maze is a spanning tree of its rooms, so that one path leads from start to goal. Train and test
-have no maze in common; the start and the goal are a part of the maze.
+have no maze in common; the start and the goal are a part of the maze. With ``--loops`` some walls
+are opened afterwards, and the path of the labels is a shortest one.
+
+With ``reasoning_gym`` the puzzles are those of a task of this library on grids, such as
+mini_sudoku, sudoku, rotate_matrix or shortest_path, whose path is drawn with the character o. The
+settings of the task are ``--set NAME=VALUE``. Smaller grids have padding on the right and below.
 """
 
 import argparse
 import hashlib
+import importlib
 from collections.abc import Iterator
 from functools import cache
-from itertools import permutations, product
+from itertools import count, permutations, product
 from math import isqrt
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import yaml
 
 from canvas.mazes import ON_PATH, PUBLISHED, draw_maze, path
 from trm.io.puzzle_files import PuzzleFormat, write_puzzles
 
 TEST_SHARE = 0.2  # of the classes of Sudoku, or of mazes
 _MOST_SYMMETRIES = 20_000  # moves of cells that a class is searched in
+_MOST_OF_GYM = 10**6  # puzzles, which are drawn one by one
+_MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 
 
 def boxes(size: int) -> tuple[int, int]:
@@ -231,17 +242,38 @@ def write_sudoku(args: argparse.Namespace) -> dict[str, str]:
     return lines
 
 
-def maze(size: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def maze(
+    size: int, random: np.random.Generator, loops: int = 0, anywhere: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """Return a maze, uint8 [size, size], and its path; ids as in the published mazes.
 
     ``#`` (1) is a wall, a blank (2) is open, S (3) is the start, G (4) the goal and o (5) the path
-    between them.
+    between them. ``loops`` and ``anywhere`` are those of `draw_maze`.
     """
-    grid = draw_maze(size, random)
+    grid = draw_maze(size, random, loops, anywhere)
     solution = grid.copy()
     for cell in path(grid)[1:-1]:
         solution[cell] = ON_PATH
     return grid, solution
+
+
+def split_puzzles(
+    args: argparse.Namespace, drawn: Iterator[tuple[np.ndarray, np.ndarray]]
+) -> dict[str, list[tuple[np.ndarray, np.ndarray]]]:
+    """Return different puzzles of each split with their solutions, as many as wanted or found."""
+    wanted, since = {"train": args.train, "test": args.test}, 0
+    found: dict[str, dict[bytes, tuple]] = {"train": {}, "test": {}}
+    for grid, solution in drawn:
+        name = grid.tobytes()
+        split, since = "test" if in_test(name) else "train", since + 1
+        if len(found[split]) < wanted[split] and name not in found[split]:
+            found[split][name], since = (grid, solution), 0
+        if since == args.patience or all(len(found[one]) >= wanted[one] for one in found):
+            break
+    for split, puzzles in found.items():
+        if not puzzles:
+            raise SystemExit(f"no puzzle of {split} was found: raise --{split} or --patience")
+    return {split: [*puzzles.values()] for split, puzzles in found.items()}
 
 
 def write_mazes(args: argparse.Namespace) -> dict[str, str]:
@@ -249,18 +281,10 @@ def write_mazes(args: argparse.Namespace) -> dict[str, str]:
     if args.size % 2 == 0 or args.size < 5:
         raise SystemExit("--size of a maze is an odd number from 5 up: its rooms are at odd places")
     random = np.random.default_rng(args.seed)
-    wanted, found = {"train": args.train, "test": args.test}, dict[str, dict[bytes, tuple]]()
-    found = {"train": {}, "test": {}}
-    since = 0
-    while any(len(found[split]) < wanted[split] for split in found) and since < args.patience:
-        grid, solution = maze(args.size, random)
-        split = "test" if in_test(grid.tobytes()) else "train"
-        since += 1
-        if len(found[split]) < wanted[split] and grid.tobytes() not in found[split]:
-            found[split][grid.tobytes()], since = (grid, solution), 0
+    drawn = (maze(args.size, random, args.loops, args.anywhere) for _ in count())
     form, lines = PuzzleFormat(args.size, args.size, 6, 0, 0, PUBLISHED), {}
-    for split, mazes in found.items():
-        inputs, labels = (np.array(part) for part in zip(*mazes.values(), strict=True))
+    for split, mazes in split_puzzles(args, drawn).items():
+        inputs, labels = (np.array(part) for part in zip(*mazes, strict=True))
         write_puzzles(args.output, split, form, inputs, labels)
         path = (labels == ON_PATH).sum(axis=(1, 2)) + 1
         lines[split] = (
@@ -269,16 +293,77 @@ def write_mazes(args: argparse.Namespace) -> dict[str, str]:
     return lines
 
 
+def gym_puzzles(
+    task: str, settings: dict[str, Any], seed: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield puzzles of a task of reasoning-gym with their solutions, characters [H, W] each."""
+    try:
+        library: Any = importlib.import_module("reasoning_gym")
+    except ImportError as error:
+        raise SystemExit(f"pip install reasoning-gym: it writes these puzzles ({error})") from None
+    try:
+        data = library.create_dataset(task, seed=seed, size=_MOST_OF_GYM, **settings)
+    except (AssertionError, TypeError, ValueError) as error:
+        raise SystemExit(f"--task {task}: {error}") from None
+    for one in data:
+        about, answer = one["metadata"], one["answer"]
+        if (given := about.get("puzzle", about.get("matrix"))) is None:
+            raise SystemExit(f"--task {task}: it has no grid of one character a cell")
+        grid = np.array(given).astype(str)
+        grid[grid == "0"] = "." if "puzzle" in about else "0"
+        if task == "shortest_path":
+            if answer == "infeasible":
+                continue
+            solution, (at,) = grid.copy(), np.argwhere(grid == "*")
+            for word in answer.split()[:-1]:
+                at = at + _MOVES[word]
+                solution[tuple(at)] = "o"
+        else:
+            solution = np.array([line.split() for line in answer.splitlines()], dtype=object)
+        if solution.shape != grid.shape or any(len(cell) != 1 for cell in solution.flat):
+            raise SystemExit(f"--task {task}: its answers are no grids like its puzzles")
+        yield grid.astype("U1"), solution.astype("U1")
+
+
+def write_gym(args: argparse.Namespace) -> dict[str, str]:
+    """Write puzzles of reasoning-gym; return a line about each split."""
+    settings = {
+        name: yaml.safe_load(value) for name, _, value in (s.partition("=") for s in args.set)
+    }
+    splits = split_puzzles(args, gym_puzzles(args.task, settings, args.seed))
+    every = [grid for pairs in splits.values() for pair in pairs for grid in pair]
+    height, width = (max(sides) for sides in zip(*(grid.shape for grid in every), strict=True))
+    symbols = "".join(np.unique(np.concatenate([grid.ravel() for grid in every])))
+    characters = "~." + symbols.replace(".", "")
+    form, lines = PuzzleFormat(height, width, len(characters), 0, 0, characters), {}
+    for split, pairs in splits.items():
+        arrays = np.zeros((2, len(pairs), height, width), np.uint8)
+        for i, pair in enumerate(pairs):
+            for array, grid in zip(arrays, pair, strict=True):
+                ids = np.vectorize(characters.index)(grid)
+                array[i, : grid.shape[0], : grid.shape[1]] = ids
+        write_puzzles(args.output, split, form, *arrays)
+        lines[split] = f"{len(pairs):,} puzzles on {height} x {width} cells, symbols {characters}"
+    return lines
+
+
+KINDS = {"sudoku": write_sudoku, "maze": write_mazes, "reasoning_gym": write_gym}
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("kind", choices=("sudoku", "maze"))
-    add("--size", type=int, required=True, help="rows and columns: 4, 6 or 9; odd for a maze")
+    add("kind", choices=KINDS)
+    add("--size", type=int, help="rows and columns: 4, 6, 8 or 9; odd for a maze")
+    add("--task", help="of reasoning_gym, such as mini_sudoku")
+    add("--set", metavar="NAME=VALUE", nargs="+", default=[], help="settings of that task")
     add("--output", type=Path, required=True, help="folder, in which train and test are made")
     add("--clues", type=int, default=0, help="fewest clues of a Sudoku (default: as few as chance)")
+    add("--loops", type=int, default=0, help="walls of a maze that are opened (default: 0)")
+    add("--anywhere", action="store_true", help="start and goal of a maze are any open cells")
     add("--train", type=int, default=2000, help="most classes, or mazes, of train (default: 2000)")
     add("--test", type=int, default=500, help="the same of test (default: 500)")
     what = "equivalents of each class of Sudoku in train (default: 100)"
@@ -288,10 +373,12 @@ def main() -> None:
     what = "puzzles drawn without a new class after which the search ends (default: 2000)"
     add("--patience", type=int, default=2000, help=what)
     args = parser.parse_args()
+    needed = "task" if args.kind == "reasoning_gym" else "size"
+    if getattr(args, needed) is None:
+        parser.error(f"--{needed} is needed for {args.kind}")
     if args.kind == "sudoku" and not (4 <= args.size <= 9 and boxes(args.size)[0] > 1):
         parser.error("--size of a Sudoku is 4, 6, 8 or 9, whose boxes have two rows or more")
-    lines = (write_sudoku if args.kind == "sudoku" else write_mazes)(args)
-    for split, line in lines.items():
+    for split, line in KINDS[args.kind](args).items():
         print(f"{args.output / split}: {line}")
 
 
