@@ -1,10 +1,13 @@
 """The generator of puzzles: one solution each, one path each, and splits without equivalents."""
 
+import sys
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from canvas.mazes import ON_PATH, is_tree, path
 from trm.io.puzzle_files import read_puzzles
 
 
@@ -78,3 +81,62 @@ def test_the_path_of_a_maze_is_the_only_one(puzzles, monkeypatch, tmp_path):
             path.add(place)
         assert path - {start} == set(map(tuple, np.argwhere(solution == 5)))
         assert ((solution == grid) | (solution == 5)).all()
+
+
+def test_with_a_loop_the_labels_are_a_shortest_path(puzzles, monkeypatch, tmp_path):
+    train, _ = written(puzzles, monkeypatch, tmp_path, "maze --size 9 --loops 2 --train 6 --test 1")
+    for grid, solution in zip(train.inputs, train.labels, strict=True):
+        assert not is_tree(grid)
+        assert (solution == ON_PATH).sum() == len(path(grid)) - 2
+
+
+@pytest.fixture
+def library(monkeypatch):
+    """A stand-in of reasoning-gym; the list of its puzzles."""
+    found = list[dict]()
+    stand_in = SimpleNamespace(create_dataset=lambda task, seed, size: found)
+    monkeypatch.setitem(sys.modules, "reasoning_gym", stand_in)
+    return found
+
+
+def test_grids_of_reasoning_gym_become_arrays(puzzles, library, monkeypatch, tmp_path):
+    for n in range(2, 9):  # an unknown cell, and grids of several sizes
+        answer = "\n".join([" ".join("12" * n)] * 2)
+        library.append({"metadata": {"puzzle": [[1, 0] * n, [1, 2] * n]}, "answer": answer})
+    words = "reasoning_gym --task mini_sudoku --train 4 --test 1"
+    train, _ = written(puzzles, monkeypatch, tmp_path, words)
+    assert train.format.characters == "~.12"
+    high, wide = train.inputs.shape[1:]
+    assert (high, wide >= 8) == (2, True)
+    for given, solution in zip(train.inputs, train.labels, strict=True):
+        n = (given[0] > 0).sum() // 2
+        assert train.format.to_text(given[0]) == "1." * n + "~" * (wide - 2 * n)
+        assert train.format.to_text(solution[0]) == "12" * n + "~" * (wide - 2 * n)
+
+
+def test_a_shortest_path_of_reasoning_gym_is_drawn(puzzles, library):
+    grid = [["*", "O", "X"], ["X", "O", "#"]]
+    library.append({"metadata": {"matrix": grid}, "answer": "infeasible"})
+    library.append({"metadata": {"matrix": grid}, "answer": "right down right"})
+    ((given, solution),) = puzzles.gym_puzzles("shortest_path", {}, 0)
+    assert given.tolist() == grid
+    assert solution.tolist() == [["*", "o", "X"], ["X", "o", "#"]]
+
+
+@pytest.mark.parametrize(
+    ("puzzle", "message"),
+    [
+        ({"metadata": {"tree": 1}, "answer": "1"}, "it has no grid"),
+        ({"metadata": {"matrix": [[1, 2]]}, "answer": "1\n2"}, "its answers are no grids like"),
+    ],
+)
+def test_tasks_without_grids_are_refused(puzzles, library, puzzle, message):
+    library.append(puzzle)
+    with pytest.raises(SystemExit, match=f"--task other: {message}"):
+        next(puzzles.gym_puzzles("other", {}, 0))
+
+
+def test_without_the_library_a_sentence_names_it(puzzles, monkeypatch):
+    monkeypatch.setitem(sys.modules, "reasoning_gym", None)
+    with pytest.raises(SystemExit, match="pip install reasoning-gym"):
+        next(puzzles.gym_puzzles("sudoku", {}, 0))
