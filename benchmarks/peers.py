@@ -13,6 +13,9 @@ one optimiser, PyTorch's AdamW, in float32, so only the code of the models diffe
 are for models of this package that compute less: they process only the box of all written or masked
 cells, or only these cells. The GPT of this package caches keys and values.
 
+With `--arrays FOLDER` recursive models alone are compared, on puzzles of `docs/arrays.md` with the
+shape of `--shape`. Their cells all count, so that none are left out.
+
 With `--race MINUTES` recursive models are trained instead until they solve nearly all held-out
 problems of configs/trm/quick.yaml. The model of this package has exactly that config. Peers have
 its width, heads and layers and the cycles of trm/reference. They are trained by AdamW at ten times
@@ -25,7 +28,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,8 +40,9 @@ from timing import Config, even, in_turn, show
 from torch import Tensor
 
 from canvas.canvas_size import Canvas
+from canvas.drawing import IGNORE
 from canvas.sampling import sample
-from canvas.symbols import VOCAB_SIZE
+from canvas.symbols import PAD, VOCAB_SIZE
 from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import Loop
@@ -50,6 +54,7 @@ from trm.solving.solver import Solver
 from trm.training.carry import Carry, carried_step
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.optimisers import Schedule, build_optimizer
+from trm.training.puzzle_data import PuzzleDataModule, PuzzleSamples
 from trm.training.step import fresh_step
 
 SHAPE, TASK = "trm/reference", "trm/quick"
@@ -148,7 +153,7 @@ def reference(folder: Path, config: Config, batch: int, cells: int, dtype: str) 
                 "puzzle_emb_ndim": network["prefix_size"],
                 "puzzle_emb_len": network["prefix_length"],
                 "num_puzzle_identifiers": 1,
-                "vocab_size": VOCAB_SIZE,
+                "vocab_size": network.get("vocab_size", VOCAB_SIZE),
                 "H_cycles": network["H_cycles"],
                 "L_cycles": network["L_cycles"],
                 "H_layers": 0,
@@ -185,7 +190,7 @@ def nano_trm(folder: Path, config: Config, batch: int, cells: int, dtype: str) -
             halt_exploration_prob=depth["exploration"],
             puzzle_emb_dim=network["prefix_size"],
             puzzle_emb_len=network["prefix_length"],
-            vocab_size=VOCAB_SIZE,
+            vocab_size=network.get("vocab_size", VOCAB_SIZE),
             num_puzzles=1,
             batch_size=batch,
             seq_len=cells,
@@ -244,6 +249,8 @@ class OurGPT:
 class Ours:
     """Recursive model of this package; ``tokens`` are its options `crop` and `skip_blank`."""
 
+    ignored, dtype = PAD, "float32"  # label of cells that do not count; of autocast
+
     def __init__(self, config: Config, **tokens: bool) -> None:
         torch.manual_seed(0)
         self.model = TinyRecursiveModel(RecursiveConfig(**config.network | tokens))
@@ -252,14 +259,23 @@ class Ours:
 
     def loss(self, batch: dict[str, Tensor]) -> Tensor:
         """Return the loss of a training step, which is one supervision step."""
-        step, self.carry = carried_step(self.model, batch, self.carry, self.depth, "stablemax")
+        more = self.depth, "stablemax", None, self.ignored
+        with autocast(self.dtype):
+            step, self.carry = carried_step(self.model, batch, self.carry, *more)
         return step["loss"]
 
     def infer(self, batch: dict[str, Tensor]) -> None:
         """Compute a supervision step of inference with its logits."""
-        loop = Loop(self.model, batch["inputs"])
-        loop.step()
-        loop.read()
+        with autocast(self.dtype):
+            loop = Loop(self.model, batch["inputs"])
+            loop.step()
+            loop.read()
+
+
+def autocast(dtype: str) -> AbstractContextManager[Any]:
+    """Return a context of autocast; of float32 one that changes nothing."""
+    other = dtype != "float32"
+    return torch.autocast("cpu", getattr(torch, dtype)) if other else nullcontext()
 
 
 def trained(one: Any, rate: float = 1e-4, decay: float = 0.01) -> Callable[[Any], None]:
@@ -278,7 +294,12 @@ def trained(one: Any, rate: float = 1e-4, decay: float = 0.01) -> Callable[[Any]
 
 
 def compare(
-    models: dict[str, Any], what: str, batches: list[Any], call: Any, unit: int = 1
+    models: dict[str, Any],
+    what: str,
+    batches: list[Any],
+    call: Any,
+    unit: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> None:
     """Time a call of every model on the same batches; only `trained` computes gradients."""
     print(f"\n{what}")
@@ -292,7 +313,32 @@ def compare(
                 step(batches[number])
 
         runs[name] = run
-    show(in_turn(runs, len(batches) - 1), unit)
+    show(in_turn(runs, len(batches) - 1, clock=clock), unit)
+
+
+def puzzle_speeds(options: argparse.Namespace, peers: dict[str, tuple[Path, Any]]) -> None:
+    """Time training and inference of recursive models on puzzles of a folder."""
+    config, data = Config.read(options.shape), PuzzleDataModule(options.arrays)
+    height, width = data.format.height, data.format.width
+    config.network.update(vocab_size=data.format.vocab_size, height=height, width=width)
+    config.network.update(crop=False, skip_blank=False)
+    config.model["depth"].pop("stages", None)  # of a whole training
+    every, size = np.arange(len(data.training.groups) - 1), options.batch
+    samples = PuzzleSamples(data.training, every, 0, size)
+    count = range(options.repeats + 1)
+    batches = [samples.__getitems__(range(i * size, (i + 1) * size)) for i in count]
+    models: dict[str, Any] = {
+        name: make(folder, config, size, height * width, options.dtype)
+        for name, (folder, make) in peers.items()
+    }
+    ours = models["ours"] = Ours(config)
+    ours.ignored, ours.dtype = IGNORE, options.dtype
+    for name, one in models.items():
+        print(f"{sum(part.numel() for part in one.model.parameters()):>10,} parameters  {name}")
+    what = f"{options.dtype}, puzzles of {height} x {width}, seconds of processor time: "
+    calls = {"a training step": trained, "inference, a supervision step": lambda one: one.infer}
+    for name, call in calls.items():
+        compare(models, what + name, batches, call, clock=time.process_time)
 
 
 def speeds(options: argparse.Namespace, peers: dict[str, tuple[Path, Any]]) -> None:
@@ -341,7 +387,7 @@ def our_racer(dtype: str) -> tuple[Solver, Any, Callable[[Any, int], None], int]
     depth = DepthConfig(**settings["depth"])
 
     def step(batch: Any, number: int) -> None:
-        with torch.autocast("cpu", getattr(torch, dtype), enabled=dtype != "float32"):
+        with autocast(dtype):
             loss = fresh_step(model.train(), batch, depth, number, settings["loss"])["loss"]
         loss.backward()
         optimizer.step()
@@ -393,12 +439,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name in ("reference", "nano-trm", "nanogpt"):
         parser.add_argument(f"--{name}", type=Path, metavar="DIR", help="a checkout of it")
+    parser.add_argument("--arrays", metavar="FOLDER", help="of puzzles: compare on these")
+    parser.add_argument("--shape", default=SHAPE, help="config of the network, with --arrays")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--tokens", type=int, default=64, help="that GPTs write")
     parser.add_argument("--race", type=float, metavar="MINUTES", help="train each so long at most")
     parser.add_argument(
-        "--dtype", choices=("float32", "bfloat16"), default="float32", help="with --race"
+        "--dtype",
+        choices=("float32", "bfloat16"),
+        default="float32",
+        help="with --race or --arrays",
     )
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
@@ -408,6 +459,8 @@ def main() -> None:
     peers = {title(folder): (folder, make) for folder, make in makers if folder}
     if options.race:
         race(peers, options.race, options.dtype)
+    elif options.arrays:
+        puzzle_speeds(options, peers)
     else:
         speeds(options, peers)
 

@@ -24,7 +24,10 @@ def even(task: Task) -> Any:
 
 
 def in_turn(
-    runs: dict[str, Callable[[int], Any]], repeats: int, warm_up: int = 1
+    runs: dict[str, Callable[[int], Any]],
+    repeats: int,
+    warm_up: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
     """Time several functions in turn, round after round; return the seconds of each by name.
 
@@ -32,14 +35,15 @@ def in_turn(
         runs: functions by name; each gets the number of the round.
         repeats: number of timed rounds.
         warm_up: number of rounds before them, which allocate and compile.
+        clock: in seconds; `time.process_time` where other programs run on the same machine.
     """
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(warm_up + repeats):
         for name, run in runs.items():
-            start = time.perf_counter()
+            start = clock()
             run(number)
             if number >= warm_up:
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(clock() - start)
     return seconds
 
 
