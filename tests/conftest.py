@@ -115,12 +115,11 @@ def command() -> Command:
 def undrawn(monkeypatch):
     """Pictures are empty files, and a pixel on TensorBoard: they take most of a command's time."""
     saving = ("trm.figures.style", "trm.figures.grids", "trm.extras.sweep.report")
-    drawing = ("trm.figures.grids", "trm.training.tensorboard", "trm.training.puzzle_pictures")
-    for module in (*saving, *drawing, "trm.commands.render"):
+    for module in (*saving, "trm.commands.render", "trm.training.tensorboard"):
         importlib.import_module(module)  # first all: nothing must bind what is put in below
     for module in saving:
         monkeypatch.setattr(f"{module}.save", lambda figure, file: Path(file).touch())
-    for module in ("canvas.picture", *drawing):
+    for module in ("canvas.picture", "trm.figures.grids"):
         monkeypatch.setattr(f"{module}.pixels", lambda figure: np.zeros((1, 1, 3), np.uint8))
     monkeypatch.setattr("canvas.picture.save_gif", lambda path, film: Path(path).touch())
 

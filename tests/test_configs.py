@@ -56,7 +56,7 @@ def test_a_config_builds_its_model_and_its_batches(path, monkeypatch):
     )
     assert every
     assert {*every, *some} == {f"{network.num_parameters:,}"}
-    data.batch_size = 8
+    data.batch_size, data.pool = 8, data.pool and 64
     data.trainer = SimpleNamespace(
         world_size=1, global_rank=0, lightning_module=cli.model, max_epochs=epochs
     )

@@ -1,13 +1,11 @@
 """What README and docs state is true: links, files, imports, figures of configs, commands, code."""
 
-import ast
 import importlib
 import os
 import re
 import runpy
 import shlex
 import warnings
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -138,34 +136,6 @@ def test_the_tree_of_files_lists_exactly_the_modules():
             if part.endswith("/"):
                 folders.append((len(indent), part))
     assert {m for m in modules() - shown if m.name != "__init__.py"} == set()
-
-
-def imported(module: Path) -> Iterator[str]:
-    """The modules of this project that a module imports, anywhere in it."""
-    for node in ast.walk(ast.parse(module.read_text())):
-        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else names
-        yield from (n for n in names if n.partition(".")[0] in PACKAGES)
-
-
-def package_of(module: str) -> str:
-    """Like `canvas` or `trm.models`; a module directly in `trm` stands for itself."""
-    parts = module.split(".")
-    return ".".join(parts[:2]) if parts[0] == "trm" else parts[0]
-
-
-def test_no_package_imports_from_a_floor_above_its_own():
-    table = section("docs/architecture.md", "Who may import whom")
-    floors: dict[str, int] = {}
-    for floor, names in re.findall(r"^\| (\d+) \| (.+) \|$", table, re.MULTILINE):
-        floors |= dict.fromkeys(re.findall(r"`([\w.]+)`", names), int(floor))
-    upwards = []
-    for module in modules() - {ROOT / "trm/__init__.py", ROOT / "trm/__main__.py"}:
-        package = package_of(".".join(module.relative_to(ROOT).with_suffix("").parts))
-        for other in {package_of(other) for other in imported(module)} - {"trm", package}:
-            if floors[other] >= floors[package]:
-                upwards.append(f"{module.relative_to(ROOT)} imports {other}")
-    assert upwards == []
 
 
 # Commands

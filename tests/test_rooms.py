@@ -95,7 +95,7 @@ def test_cells_import_neither_extras_nor_the_ways_in():
 
 
 def test_no_modules_import_each_other_in_a_circle():
-    """Imports at once alone; the floors in docs/architecture.md are of packages."""
+    """Imports at once alone."""
     done: set[str] = set()
 
     def visit(module: str, path: tuple[str, ...]) -> None:
@@ -111,6 +111,25 @@ def test_no_modules_import_each_other_in_a_circle():
     for module in sources():
         visit(module, ())
     assert done == sources().keys()
+
+
+def test_no_package_imports_from_a_floor_above_its_own():
+    """The floors in docs/architecture.md; a module directly in `trm` stands for itself."""
+    text = (ROOT / "docs/architecture.md").read_text()
+    table = text.split("\n## Who may import whom\n")[1].split("\n## ")[0]
+    floors: dict[str, int] = {}
+    for floor, names in re.findall(r"^\| (\d+) \| (.+) \|$", table, re.MULTILINE):
+        floors |= dict.fromkeys(re.findall(r"`([\w.]+)`", names), int(floor))
+
+    def package(module: str) -> str:
+        return ".".join(module.split(".")[: 1 + within(module, "trm")])
+
+    upwards = []
+    for module in sources().keys() - {"trm", "trm.__main__"}:
+        own = package(module)
+        others = {package(name) for name in imports(module) if within(name, *PACKAGES)}
+        upwards += [(module, one) for one in others - {"trm", own} if floors[one] >= floors[own]]
+    assert upwards == []
 
 
 def test_the_canvas_needs_no_network():

@@ -33,7 +33,7 @@ def test_the_program_of_a_task_solves_all_short_texts(name):
     task = task_of(name)
     for text, answer in TASKS[name].items():
         assert task.solve(text) == answer
-    for length in range(1, 6):
+    for length in range(1, 5):
         for letters in product(task.letters, repeat=length):
             text = "".join(letters)
             assert run_program(task, text)[0] == task.solve(text), text

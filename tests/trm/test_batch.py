@@ -73,18 +73,6 @@ def test_each_line_gets_the_record_of_its_solution(command, checkpoint, source, 
     assert {name.name for name in tmp_path.iterdir()} == {"answers.jsonl", "problems.csv"}
 
 
-def test_canvases_and_votes_come_along(command, checkpoint, source, tmp_path):
-    words = ("solve", "--checkpoint", checkpoint, "--input", source, "--canvases", "--quiet")
-    words += ("--views", 4, "--vote-per", "solution", "--orders", 2, "--output")
-    ran = command(*words, tmp_path / "x.jsonl", code=1)
-    assert ran.err == ""
-    for record in records_of(tmp_path / "x.jsonl"):
-        if record["error"] is None:
-            assert sum(vote["views"] for vote in record["votes"][0]) == 2 < record["views"] <= 8
-            assert 0 < record["agreement"] <= 1
-            assert record["canvas"].count("\n") >= 2
-
-
 def test_a_pipe_goes_from_standard_input_to_standard_output(command, checkpoint, monkeypatch):
     lines = b'{"a": 12, "b": 3}\n{"a": -1, "b": 3}\n'
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))

@@ -357,13 +357,6 @@ def test_a_wrong_rule_is_refused_by_every_command(layout, said, learn, command, 
         assert said in command(*words, folder=tmp_path, code=2).err
 
 
-def test_a_reachable_set_that_is_too_small_proves_nothing(learn, command, tmp_path):
-    trained = learn(AddTwice("no_four"), steps=1)
-    file = saved(tmp_path, trained.task, trained.model)
-    ran = command("prove", "--import", "twice", "--checkpoint", file, code=2)
-    assert "NoFourRule are too few" in ran.err
-
-
 @pytest.mark.usefixtures("undrawn")
 def test_latent_codes_are_checked_again_without_laws(command, tmp_path):
     file = tmp_path / "model.safetensors"

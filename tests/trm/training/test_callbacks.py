@@ -10,7 +10,7 @@ from lightning.pytorch.callbacks import (
     LearningRateFinder,
     StochasticWeightAveraging,
 )
-from runs import events_of, last_of
+from runs import events_of
 from tiny import tiny_module
 
 from trm.training.callbacks import BestCheckpoint, Cost, Gradients, check_callbacks
@@ -154,13 +154,3 @@ def test_a_run_that_fails_before_its_first_batch_leaves_nothing(command, debug, 
         words = ("fit", *debug, "--trainer.callbacks+", f"failing.{kind}")
         command(*words, folder=tmp_path, code=2)
         assert (tmp_path / "runs").exists() == left
-
-
-def test_checkpoints_hold_the_mean_of_weights(command, debug, tmp_path):
-    """Averages take the place of `StochasticWeightAveraging`; `solve` loads them."""
-    words = ("--trainer.callbacks+", "lightning.pytorch.callbacks.WeightAveraging")
-    command("fit", *debug, *words, "--trainer.max_epochs", 1, folder=tmp_path)
-    content = last_of(tmp_path)
-    assert content["averaging_state"]["n_averaged"] > 1
-    weights, raw = content["state_dict"], content["current_model_state"]
-    assert any((weights[name] != raw[name]).any() for name in weights)

@@ -10,7 +10,6 @@ MISTAKES = [
     ("model: {class_path: trm.training.gpt_module.GPTModul}", "gpt_module.GPTModule?"),
     ("model: {init_args: {optimizer: {lr: abc}}}", "lr: expected float. Got value: abc"),
     ("model: {init_args: {network: {init_args: {config: {hidden_size: 15}}}}}", "got 15 and 2"),
-    ("model: {init_args: {solve_steps: 0}}", "model.solve_steps is from 1 to 10,000, not 0"),
     ("data: {batch_size: 100000000}", "data.batch_size is from 1 to 1,000,000, not 100000000"),
     ("model: {init_args: {depth: {schedule: carry}}}", "data.canvas.height"),
     ("data: {task: {digit_a: [1, 2]}}", "Did you mean data.task.digits_a?"),
@@ -34,8 +33,6 @@ MISTAKES = [
     ("trainer: {precision: bf17}", "Got value: bf17. Did you mean bf16"),
     ("trainer: {precision: 64}", "trainer.precision 64 is neither bf16-mixed"),
     ("trainer: {accelerator: cpuu}", "Did you mean cpu?"),
-    ("trainer: {accelerator: mps}", "there is no device 'mps' to compute on: take cpu or auto"),
-    ("trainer: {devices: 999, accelerator: cpu}", "999 devices are as many processes"),
     (
         "trainer: {logger: {class_path: CSVLogger, init_args: {save_dir: 's3://a/b'}}}",
         "s3://a/b is",
@@ -43,7 +40,6 @@ MISTAKES = [
     ("checkpoint: {dirpath: 'gs://a'}", "checkpoint.dirpath: gs://a is not on this machine"),
     ("trainer: {callbacks: [LearningRateFinder]}", "Set model.optimizer.lr, or compare some by"),
     ("checkpoint: {save_topk: 3}", "Did you mean checkpoint.save_top_k?"),
-    ("checkpoint: {monitor: nope}", "no validation logs nope. Take validation/solved."),
     ("axes: {}", "is a study, of many runs: trm sweep"),
 ]
 
@@ -106,7 +102,7 @@ def test_an_unknown_key_of_an_own_network_lists_its_keys(
 
 
 GPT = ("--config", "gpt/small_learned_2d")
-TOLD, UNTOLD = ("--config", "generalise/lattice"), ("--config", "generalise/latent")
+HINTED, LATENT = ("--config", "generalise/lattice"), ("--config", "generalise/latent")
 
 
 @pytest.mark.parametrize(
@@ -122,21 +118,18 @@ TOLD, UNTOLD = ("--config", "generalise/lattice"), ("--config", "generalise/late
         (["--config", "debug.yaml", "--trainer.accelerator=mps"], "no device 'mps' to compute on"),
         (["--config", "debug.yaml", "--seed=-1"], "seed is a whole number from 0"),
         (["--config", "debug.yaml", "--import"], "argument --import: expected one argument"),
-        (["--config", "debug.yaml", "--data.batchsize=3"], "Did you mean data.batch_size?"),
         (["--config", "debug.yaml", "--data.negatives.tunred=1"], "mean data.negatives.turned?"),
-        (["--config", "debug.yaml", "--model.auxiliary={carri: 1}"], "a sub-task must be one of"),
         (["--config", "debug.yaml", "--weights", "nowhere.ckpt"], "no checkpoint nowhere.ckpt"),
         (["--config", "quickstart", "--model.auxiliary={carry: 1}"], "hints already. Leave it out"),
         ([*GPT, "--data.negatives.digit=0.5"], "data.negatives are for recursive transformers"),
         (["--config", "debug.yaml", "--import", "nowhere_at_all"], "there is no module"),
         (["--config", "debug.yaml", "--model.network=trm.models.GPT"], "a subclass of Iterative"),
         ([*GPT, "--data.transforms=[albumentations.D4]"], "CanvasShift (now: r90, r180, r270, v,"),
-        ([*TOLD, "--data.task.layout=direct"], "the layout direct declares no local rule"),
-        ([*TOLD, "--data.blanks.rows=2"], "leave out data.transforms"),
-        ([*UNTOLD, "--model=trm.cells.CellModule"], "leave out codes, or train the model"),
-        ([*UNTOLD, "--model.network.config.codes={}"], "name the signals without labels"),
-        ([*UNTOLD, "--model.network.config.codes={sum: 4}"], "codes name sum, and cells pass"),
-        ([*UNTOLD, "--model.cooling=[0.9,0.5]"], "model.cooling is [begin, end] from 0 to 1"),
+        ([*HINTED, "--data.task.layout=direct"], "the layout direct declares no local rule"),
+        ([*HINTED, "--data.blanks.rows=2"], "leave out data.transforms"),
+        ([*LATENT, "--model=trm.cells.CellModule"], "leave out codes, or train the model"),
+        ([*LATENT, "--model.network.config.codes={}"], "name the signals without labels"),
+        ([*LATENT, "--model.cooling=[0.9,0.5]"], "model.cooling is [begin, end] from 0 to 1"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_named(command, debug, tmp_path, words, told):

@@ -167,9 +167,8 @@ def test_the_end_of_a_process_is_told_with_how_to_go_on(command, debug, tmp_path
 def test_without_a_terminal_training_prints_its_progress(command, debug, tmp_path, monkeypatch):
     lines: list[str] = []
     monkeypatch.setattr("trm.training.callbacks.rank_zero_info", lines.append)
-    command("fit", *debug, folder=tmp_path)
-    for epoch, step in ((1, 2), (2, 4)):
-        assert f"epoch {epoch}, step {step}: train/loss " in "\n".join(lines)
+    command("fit", *debug, "--trainer.max_epochs", 1, folder=tmp_path)
+    assert "epoch 1, step 2: train/loss " in "\n".join(lines)
 
 
 def test_a_full_disk_leaves_the_checkpoints_before(command, debug, tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import albumentations as A
 import numpy as np
 import pytest
 import torch
-from runs import assert_same, charts_without_a_curve, events_of, last_of, whole_and_resumed
+from runs import charts_without_a_curve, events_of, last_of
 from tiny import tiny_module, tiny_trm
 
 from augment import symmetry
@@ -235,34 +235,6 @@ def test_other_problems_differ_and_have_no_leading_zero():
 # Samples are a function of seed, split, epoch and index
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_workers_and_devices_draw_the_same_batches(workers):
-    def module() -> CanvasDataModule:
-        how = {"batch_size": 16, "batches_per_epoch": 2, "validation_problems": 4}
-        how |= {"transforms": [A.D4(p=1.0), CanvasShift()], "negatives": ALL, "workers": workers}
-        return CanvasDataModule(TASKS["standard"], Canvas(12, 12), **how)
-
-    whole = list(module().train_dataloader())
-    shares = []
-    for rank in range(2):
-        data = module()
-        data.trainer = Alone(rank)
-        shares.append(list(data.train_dataloader()))
-    for batch, *halves in zip(whole, *shares, strict=True):
-        for name, part in batch.items():
-            assert torch.equal(part[::2], halves[0][name])
-            assert torch.equal(part[1::2], halves[1][name])
-
-
-class Alone:
-    """One of two devices."""
-
-    world_size, max_epochs, lightning_module, num_nodes = 2, 1, None, 1
-
-    def __init__(self, rank: int) -> None:
-        self.global_rank = rank
-
-
 def test_shares_of_zero_leave_all_samples_upright():
     plain, none = samples(TASKS["standard"], None), samples(TASKS["standard"], NegativesConfig())
     before, after = (data.__getitems__(range(SIZE)) for data in (plain, none))
@@ -403,16 +375,6 @@ data:
   transforms: [{class_path: albumentations.D4, init_args: {p: 1.0}}]
   negatives: {turned: 0.2, guessed: 0.2, digit: 0.1, other: 0.1, own: 0.3}
 """
-
-
-def test_a_resumed_run_goes_on_exactly(command, debug, tmp_path):
-    extra = tmp_path / "extra.yaml"
-    extra.write_text(EXTRA)
-    words = [*debug, "--config", extra, "--model.schedule.decay", "constant"]
-    words += ["--model.depth.schedule", "carry", "--model.depth.halt_max_steps", 3]
-    words += ["--data.canvas.height", 8, "--data.canvas.width", 8]
-    whole, resumed = whole_and_resumed(command, tmp_path, *words)
-    assert_same(whole, resumed, "carry")
 
 
 def test_a_transform_that_always_turns_is_enough():

@@ -65,7 +65,7 @@ def changed(program: CellProgram, output: str, **parts: np.ndarray) -> CellProgr
 @cache
 def drawn(layout: str) -> list[WorkedDrawing]:
     task = task_of(layout)
-    return [drawing for _, drawing in drawings(task, sample(task, 0, "train", 0, np.arange(100)))]
+    return [drawing for _, drawing in drawings(task, sample(task, 0, "train", 0, np.arange(30)))]
 
 
 @pytest.mark.parametrize("layout", BASES)

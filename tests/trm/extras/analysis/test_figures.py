@@ -112,7 +112,7 @@ def test_singular_values_have_a_curve_for_each_layer():
     assert analysis.spectra_figure({"of integers": states}) is None
 
 
-@pytest.mark.parametrize("panels", [1, 2, 3, 4, 7, 12])  # 1 to 4 rows, full or not
+@pytest.mark.parametrize("panels", [1, 3, 7])  # 1 to 3 rows, full or not
 def test_any_number_of_panels_of_margins_fills_the_picture(panels):
     classes = list("-0123456789A"), list("-012")
     smallest = np.arange(48.0).reshape(12, 4) - 1  # of which two are wrong
