@@ -30,7 +30,7 @@ from canvas.task import Task
 from trm.cells.configs import CellConfig
 from trm.cells.table import CellTable, GrowingTable, UnknownInputError
 from trm.solving.predictor import Predictor, Trace, Traits, batch_size
-from trm.solving.rows import FilledCanvases, OnRow, Prediction, fill_row_by_row, in_views
+from trm.solving.rows import FilledCanvases, OnRow, Prediction, in_views, show_row_by_row
 
 if TYPE_CHECKING:
     import torch
@@ -405,31 +405,23 @@ class CellPredictor(Predictor):
         In views the rows share the confidence evenly.
         """
         if views is None:
-            written = self._all_rows(drawing, on_row)
+            written = self._all_rows(drawing)
+            if on_row is not None:
+                show_row_by_row(written, drawing, on_row)
         else:
             written = self._all_rows_in_views(drawing, views)
         return written._replace(most_steps=self.longest_chain(drawing))
 
-    def _all_rows(self, drawing: Drawing, on_row: OnRow | None) -> FilledCanvases:
+    def _all_rows(self, drawing: Drawing) -> FilledCanvases:
         filled, confidence, worked = self._solved(drawing.masked)
-        if on_row is None:
-            written = FilledCanvases.begun(drawing)
-            np.copyto(written.canvases, filled, where=drawing.unknown)
-            sample, step = (np.arange(written.steps.shape[1]) < drawing.steps[:, None]).nonzero()
-            row = sample, drawing.row_of_step(0)[sample] + step
-            written.confidence[sample, step] = confidence[row]
-            written.steps[sample, step] = worked.steps[row]
-            written.settled[sample, step] = worked.settled[row]
-            return written
-
-        def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-            row = active, drawing.row_of_step(step)[active]
-            cells = np.where(inputs == symbols.MASK, filled[active], inputs)
-            return Prediction(
-                cells, confidence[row], worked.steps[row], settled=worked.settled[row]
-            )
-
-        return fill_row_by_row(fill, drawing, on_row)
+        written = FilledCanvases.begun(drawing)
+        np.copyto(written.canvases, filled, where=drawing.unknown)
+        sample, step = (np.arange(written.steps.shape[1]) < drawing.steps[:, None]).nonzero()
+        row = sample, drawing.row_of_step(0)[sample] + step
+        written.confidence[sample, step] = confidence[row]
+        written.steps[sample, step] = worked.steps[row]
+        written.settled[sample, step] = worked.settled[row]
+        return written
 
     def _all_rows_in_views(self, drawing: Drawing, views: Sequence[View]) -> FilledCanvases:
         written, unknown = FilledCanvases.begun(drawing), drawing.unknown

@@ -14,7 +14,7 @@ from trm.models.sampling import Sampler
 from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.noise import generator_of
 from trm.solving.predictor import Predictor, Trace, Traits
-from trm.solving.rows import FilledCanvases, OnRow, Prediction
+from trm.solving.rows import FilledCanvases, OnRow, Prediction, show_row_by_row
 
 FREE = -1  # a token that the model is to write
 # Range of log-probabilities: outside it float32 rounding decides.
@@ -193,16 +193,8 @@ class GPTPredictor(Predictor):
             filled = self._decode(shifted)
             return filled._replace(canvases=undo_views(views, filled.canvases))
         filled = self._decode(drawing)
-        if on_row is None:
-            return filled
-        shown, height = drawing.canvases, drawing.canvases.shape[1]
-        for step in range(int(drawing.steps.max())):  # the last one uncovers all
-            masked = drawing.answer_cells(step) & (drawing.steps > step)[:, None, None]
-            on_row(step, np.where(masked, np.uint8(symbols.MASK), shown))
-            done = np.arange(height) <= drawing.row_of_step(step)[:, None]
-            done |= (drawing.steps <= step + 1)[:, None]
-            shown = np.where(done[:, :, None], filled.canvases, shown)
-            on_row(step, shown)
+        if on_row is not None:
+            show_row_by_row(filled, drawing, on_row)
         return filled
 
     def _decode(self, drawing: Drawing) -> FilledCanvases:

@@ -88,6 +88,18 @@ def fill_row_by_row(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -
     return written
 
 
+def show_row_by_row(filled: FilledCanvases, drawing: Drawing, on_row: OnRow) -> None:
+    """Call ``on_row`` before and after each row of canvases that were filled all at once."""
+    shown, height = drawing.canvases, drawing.canvases.shape[1]
+    for step in range(int(drawing.steps.max())):  # the last one uncovers all
+        masked = drawing.answer_cells(step) & (drawing.steps > step)[:, None, None]
+        on_row(step, np.where(masked, np.uint8(symbols.MASK), shown))
+        done = np.arange(height) <= drawing.row_of_step(step)[:, None]
+        done |= (drawing.steps <= step + 1)[:, None]
+        shown = np.where(done[:, :, None], filled.canvases, shown)
+        on_row(step, shown)
+
+
 def in_views(
     predictor: Predictor,
     inputs: np.ndarray,
