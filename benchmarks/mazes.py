@@ -52,7 +52,7 @@ def measured(solver: Solver, size: int, kind: dict[str, Any], problems: int) -> 
     """Return the shares of solved mazes, and of those in which only dead ends are filled."""
     assert isinstance(solver.task, Maze)
     task = replace(solver.task, length=(size, size), **kind)
-    drawing = task.layout_impl.draw_worked(sample(task, 7, "test", 0, np.arange(problems)))
+    drawing = task.canvas_layout.draw_worked(sample(task, 7, "test", 0, np.arange(problems)))
     found = run_wavefront(solver.predictor.model, torch.from_numpy(drawing.masked))
     filled = found.tokens.numpy()
     solved = (filled == drawing.truth).all(axis=(1, 2))
@@ -71,7 +71,7 @@ def in_words(share: Share) -> str:
 def states(solver: Solver, size: int, seed: int) -> list[np.ndarray]:
     """Return a maze after every update, as indices of `COLOURS`, integers [size, size] each."""
     task = replace(solver.task, length=(size, size))  # type: ignore[type-var]
-    drawing = task.layout_impl.draw(sample(task, seed, "test", 0, np.arange(1)))
+    drawing = task.canvas_layout.draw(sample(task, seed, "test", 0, np.arange(1)))
     loop, found = Loop(solver.predictor.model, torch.from_numpy(drawing.masked)), []
     asked, wall = drawing.masked[0] == MASK, drawing.masked[0] == WALL
     for _ in range(size * size):

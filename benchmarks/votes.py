@@ -49,7 +49,7 @@ def held_out(solver: Solver, number: int, seed: int, digits: Sequence[int] | Non
 
 def placed(solver: Solver, problems: Problems, seed: int) -> WorkedDrawing:
     """The problems worked out on training's canvas, each at a random place."""
-    rules, canvas = solver.task.layout_impl, solver.canvas
+    rules, canvas = solver.task.canvas_layout, solver.canvas
     sizes = rules.sizes(problems)
     room = rules.room(solver.task.longest, solver.task.base)
     height, width = np.maximum(canvas.size(*room), sizes.max(axis=1))

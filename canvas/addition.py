@@ -131,7 +131,7 @@ class Addition(Task):
         check_choice("order", self.order, ORDERS)
         if self.order == "plain" or self.index_hints:
             plain = self.order == "plain"
-            self.layout_impl = Formatted(self.layout_impl, plain, self.index_hints)
+            self.canvas_layout = Formatted(self.canvas_layout, plain, self.index_hints)
         self.digits = digits_range("digits", self.digits)
         self.addends = digits_range("addends", self.addends, 2, MOST_OPERANDS)
         self.left_out = tuple(sorted({int(n) for n in self.left_out}))
@@ -176,7 +176,7 @@ class Addition(Task):
         return {"digits": lengths.max(axis=1), "addends": counts, **dict(by_operand)}
 
     def local_rule(self, latent: bool = False) -> LocalRule:
-        if isinstance(self.layout_impl, Formatted):
+        if isinstance(self.canvas_layout, Formatted):
             raise ValueError(
                 "additions in plain order or with index hints have no local rule, the messages of "
                 "cells: set order to reversed and index_hints to false"

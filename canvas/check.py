@@ -39,7 +39,7 @@ def check_layout(task: Task, more: Problems | None = None) -> int:
     except OwnCodeError:
         raise
     except Exception as error:
-        wrong = failure(error, inspect.getfile(type(task.layout_impl)))
+        wrong = failure(error, inspect.getfile(type(task.canvas_layout)))
     if wrong:
         raise OwnCodeError(f"the layout {task.layout} is wrong: {wrong}")
     for rule in _own_rules(task):
@@ -55,7 +55,7 @@ def _own_rules(task: Task) -> Iterator[LocalRule]:
             rule = task.local_rule(latent=latent)
         except ValueError:  # there is none, or none of so many operands
             continue
-        parts = type(task), type(task.layout_impl), type(rule)
+        parts = type(task), type(task.canvas_layout), type(rule)
         own = any(part.__module__.partition(".")[0] != "canvas" for part in parts)
         if own and type(rule) not in known:
             known.add(type(rule))
@@ -63,7 +63,7 @@ def _own_rules(task: Task) -> Iterator[LocalRule]:
 
 
 def _wrong_rows(task: Task, problems: Problems) -> Iterator[str]:
-    layout, base, names = task.layout_impl, task.base, task.names(problems)
+    layout, base, names = task.canvas_layout, task.base, task.names(problems)
     ids = ids_of(base)
 
     def written(number: int) -> str:

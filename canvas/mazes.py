@@ -170,8 +170,8 @@ class Maze(TextTask):
             raise ValueError(f"length has an odd number from {_SMALLEST} up, not {self.length}")
         if self.loops < 0:
             raise ValueError(f"loops is 0 or more, not {self.loops}")
-        if isinstance(self.layout_impl, Grid):
-            self.layout_impl.solve = self._solved
+        if isinstance(self.canvas_layout, Grid):
+            self.canvas_layout.solve = self._solved
 
     @property
     def _sides(self) -> np.ndarray:

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "04f9bcd785b2b80a92bdbe39d87d93dff30862b3bbb68dd0e2a60cdf0118d1ec"
+SOURCES = "dd0c903e60ae81fe7a7a540b8bad0613ed9502f9615b021ca7defa7bc6f33466"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

@@ -5,6 +5,7 @@ the layouts that draw it. Multiplication, addition and texts are in modules of t
 """
 
 import re
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,13 +54,19 @@ class Task(ABC):
                 ) from None
             if missing := [part for part in ("name", "sign") if not hasattr(found, part)]:
                 raise OwnCodeError(f"layout {self.layout} has no {' and no '.join(missing)}")
-        self.layout_impl: Layout = found  # the layout itself
+        self.canvas_layout: Layout = found  # `layout` is its name
         if not isinstance(self.base, Alphabet) and self.base not in BASES:
             raise ValueError(f"the base is {BASES[0]} to {BASES[-1]}, not {self.base}")
         if not np.isfinite(self.long_bias):
             raise ValueError(f"long_bias is a finite number, not {self.long_bias}")
         if self.smallest not in (0, 1):
             raise ValueError(f"smallest is 0 or 1, not {self.smallest}")
+
+    @property
+    def layout_impl(self) -> Layout:
+        """The layout, by its released name."""
+        warnings.warn("Task.layout_impl is canvas_layout now", DeprecationWarning, stacklevel=2)
+        return self.canvas_layout
 
     @property
     @abstractmethod
@@ -136,14 +143,14 @@ class Task(ABC):
         Raises:
             ValueError: the layout declares no such rule.
         """
-        if self.layout_impl.local_rule is None:
+        if self.canvas_layout.local_rule is None:
             known = [name for name, layout in self.layouts.items() if layout.local_rule]
             raise ValueError(
                 f"the layout {self.layout} declares no local rule, the messages of its cells: take "
                 f"{' or '.join(known)}, or give it one, see docs/extending.md"
             )
-        rule = self.layout_impl.latent_rule if latent else None
-        return (rule or self.layout_impl.local_rule)(self.base)
+        rule = self.canvas_layout.latent_rule if latent else None
+        return (rule or self.canvas_layout.local_rule)(self.base)
 
     def allows(self, problems: Problems) -> np.ndarray:
         """Return whether the task contains each problem, bool [B]; by default all."""
@@ -151,7 +158,7 @@ class Task(ABC):
 
     def extent(self) -> tuple[int, int]:
         """Return the smallest canvas (height, width) that fits every problem of the task."""
-        return self.layout_impl.extent(self.longest, self.base)
+        return self.canvas_layout.extent(self.longest, self.base)
 
     def parse(self, text: str) -> tuple[int, ...]:
         """Return the operands of a typed problem: ``123x456`` → (123, 456).
@@ -210,7 +217,7 @@ class Task(ABC):
         different, which = np.unique(known.lengths, axis=0, return_inverse=True)
         for index, lengths in enumerate(different.tolist()):
             try:
-                self.layout_impl.room([n for n in lengths if n], self.base)
+                self.canvas_layout.room([n for n in lengths if n], self.base)
             except ValueError as error:  # no room for so many operands
                 for i in np.flatnonzero((which.reshape(-1) == index) & allowed).tolist():
                     found[counted[i]] = str(error)
@@ -231,7 +238,7 @@ class Task(ABC):
     @property
     def vocab_size(self) -> int:
         """Number of ids that a model needs for the task's canvases."""
-        return max(vocab_size(self.base), 1 + (self.layout_impl.sign or 0))
+        return max(vocab_size(self.base), 1 + (self.canvas_layout.sign or 0))
 
     @property
     def name(self) -> str:

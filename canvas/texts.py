@@ -79,9 +79,9 @@ class TextTask(Task):
             raise OwnCodeError(f"the task {self.name} is wrong: {error}") from None
         super().__post_init__()
         self.length = digits_range("length", self.length)
-        self.layout_impl = copy(self.layout_impl)
-        if isinstance(self.layout_impl, TwoRows):
-            self.layout_impl.solve, self.layout_impl.texts = self._solved, self.arity[0]
+        self.canvas_layout = copy(self.canvas_layout)
+        if isinstance(self.canvas_layout, TwoRows):
+            self.canvas_layout.solve, self.canvas_layout.texts = self._solved, self.arity[0]
 
     @abstractmethod
     def solve(self, *texts: str) -> str:

@@ -136,13 +136,13 @@ messages of its neighbours could contain."""
 def draw(task: Task, problem: str) -> Iterator[str]:
     """Yield the description of a layout, a solution in it, and the messages of its cells."""
     problems = task.problems([task.parse(problem)])
-    drawing = task.layout_impl.draw_worked(problems, trim=True)
-    rule = task.local_rule() if task.layout_impl.local_rule else None
+    drawing = task.canvas_layout.draw_worked(problems, trim=True)
+    rule = task.local_rule() if task.canvas_layout.local_rule else None
     columns = {problem: to_text(drawing.truth[0])}
     if rule:
         signals = draw_signals(rule, drawing)
         columns |= {name: digits_of(signals[name][0]) for name in CARRIES if name in signals}
-    yield first_sentence(task.layout_impl)
+    yield first_sentence(task.canvas_layout)
     yield f"```text\n{beside(columns)}\n```"
     yield "\n".join(messages(rule)) if rule else NO_RULE
 

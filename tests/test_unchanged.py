@@ -52,10 +52,12 @@ def drawn(name: str) -> str:
     for split in ("train", "validation", "test"):
         problems = sample(task, 3, split, 1, np.arange(40))
         size = 32 if kind is Division else 14  # rows of a division
-        drawing = task.layout_impl.draw_worked(problems, size, 14)
+        drawing = task.canvas_layout.draw_worked(problems, size, 14)
         steps = row_steps(drawing)
         parts += [drawing.truth, drawing.given, steps.inputs, steps.labels, *sequences(drawing)]
-        if task.layout_impl.local_rule is not None and layout != "column_carries":  # of two addends
+        if (
+            task.canvas_layout.local_rule is not None and layout != "column_carries"
+        ):  # of two addends
             maps = draw_signals(task.local_rule(), drawing)
             parts += [maps[field] for field in sorted(maps)]
     return digest(*parts)

@@ -270,7 +270,7 @@ def render(
     chosen = task_of(problem if isinstance(problem, str) else "", task, layout, base)
     problems = chosen.problems([_operands(problem, chosen)])
     check_layout(chosen)
-    drawing = chosen.layout_impl.draw_worked(problems, trim=True)
+    drawing = chosen.canvas_layout.draw_worked(problems, trim=True)
     canvases = drawing.truth
     if step is not None:
         canvases = row_steps(drawing).inputs

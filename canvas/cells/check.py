@@ -192,7 +192,7 @@ def _problems(
     lengths = None
     if max(task.longest) > _MOST_SAMPLED and rule.ordered:
         lengths = [min(n, _SHORTER) for n in task.longest]
-    height, width = task.layout_impl.extent(lengths or task.longest, task.base)
+    height, width = task.canvas_layout.extent(lengths or task.longest, task.base)
     # Without an order of writing each cell may be computed as often as there are cells.
     cells = (height * width) ** (1 if rule.ordered else 2)
     in_range = min(in_range, max(1, _MOST_CELLS // cells))
@@ -241,11 +241,11 @@ def _number(random: Random, digits: int, base: int) -> int:
 
 def _drawn(task: Task, problems: Problems, random: np.random.Generator) -> WorkedDrawing:
     """Draw a batch of canvases with up to two more blank columns on either side than the widest."""
-    heights, widths = task.layout_impl.sizes(problems)
+    heights, widths = task.canvas_layout.sizes(problems)
     left, right = random.integers(0, 3, size=2)
     width = int(widths.max() + left + right)
     place = random.integers(0, width - widths + 1)
-    return task.layout_impl.draw_worked(problems, int(heights.max()), width, 0, place)
+    return task.canvas_layout.draw_worked(problems, int(heights.max()), width, 0, place)
 
 
 def _checked(
@@ -301,7 +301,7 @@ def _check_answers(
     answers = Numbers.from_ints([task.answer(one) for one in problems.to_ints()], task.base)
     for i, (right, box) in enumerate(zip(answers.to_text(), boxes, strict=True)):
         content = drawing.truth[i, box[0] : box[1], box[2] : box[3]]
-        cells = [content[cell] for cell in task.layout_impl.answer_cells(content)]
+        cells = [content[cell] for cell in task.canvas_layout.answer_cells(content)]
         drawn = decode(np.array(cells[::-1], dtype=np.uint8))
         if drawn[: len(drawn) - len(right)].strip("0") or not drawn.endswith(right):
             raise OwnCodeError(

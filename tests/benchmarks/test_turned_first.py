@@ -18,7 +18,7 @@ def bench(program):
 @pytest.mark.parametrize("turned_first", [False, True])
 def test_turned_first_masks_upright_and_mirrored_rows_alone(bench, turned_first):
     task = Multiplication("standard")
-    drawing = task.layout_impl.draw_worked(task.problems([(321, 45)]), 9, 9, 1, 2)
+    drawing = task.canvas_layout.draw_worked(task.problems([(321, 45)]), 9, 9, 1, 2)
     views = [View(name) for name in SYMMETRIES]
     predictor = Oracle()
     for view in views:

@@ -77,13 +77,13 @@ def layout(name: str) -> type:
 def test_an_own_layout_is_found_in_the_working_folder(name):
     written(f"{name.replace('.', '/')}.py", LAYOUT)
     task = Addition(f"{name}.Upper", addends=(2, 3))
-    assert task.layout_impl.name == "upper"
-    assert choices.class_name(type(task.layout_impl)) == f"{name}.Upper"
+    assert task.canvas_layout.name == "upper"
+    assert choices.class_name(type(task.canvas_layout)) == f"{name}.Upper"
     assert task.extent() == (4, 6)
     problems = task.problems([(87, 604, 9), (1, 2)])
-    drawing = task.layout_impl.draw_worked(problems, 4, 5)
+    drawing = task.canvas_layout.draw_worked(problems, 4, 5)
     assert symbols.decode(drawing.truth[0, -1]) == "__700"
-    found = [read(canvas, task.layout_impl).operands for canvas in drawing.truth]
+    found = [read(canvas, task.canvas_layout).operands for canvas in drawing.truth]
     assert found == problems.to_ints()
 
 

@@ -33,7 +33,7 @@ def rows_of(drawing: Drawing) -> list[list[str]]:
 def test_plain_rows_are_the_reversed_ones_backwards(layout):
     problems = Problems.from_ints(PROBLEMS)
     reversed_rows, plain = (
-        rows_of(Addition(layout, order=order).layout_impl.draw_worked(problems, 9, 20, 1, 2))
+        rows_of(Addition(layout, order=order).canvas_layout.draw_worked(problems, 9, 20, 1, 2))
         for order in ("reversed", "plain")
     )
     assert plain == [[row[::-1] for row in rows] for rows in reversed_rows]
@@ -46,7 +46,9 @@ def test_plain_rows_are_the_reversed_ones_backwards(layout):
 def test_each_digit_follows_the_marker_of_its_column(layout, order):
     problems = Problems.from_ints(PROBLEMS)
     plain, hinted = (
-        rows_of(Addition(layout, order=order, index_hints=hints).layout_impl.draw_worked(problems))
+        rows_of(
+            Addition(layout, order=order, index_hints=hints).canvas_layout.draw_worked(problems)
+        )
         for hints in (False, True)
     )
     markers = symbols.MARKER_CHARACTERS
@@ -67,21 +69,21 @@ def test_a_formatted_problem_is_read_back(layout, how, base):
     task = Addition(layout, base=base, digits=(1, 9), **how)
     check_layout(task)
     problems = Problems.from_ints(PROBLEMS, base)
-    worked = task.layout_impl.draw_worked(problems, 9, 44, top=1, left=2)
+    worked = task.canvas_layout.draw_worked(problems, 9, 44, top=1, left=2)
     for canvas, operands in zip(worked.truth, PROBLEMS, strict=True):
-        found = read(canvas, task.layout_impl, base)
+        found = read(canvas, task.canvas_layout, base)
         assert (found.operands, found.answer) == (operands, sum(operands))
         digits = [int(symbols.DIGIT_OF[canvas[cell]]) for cell in found.answer_cells]
         assert sum(digit * base**i for i, digit in enumerate(digits)) == found.answer
     for canvas in row_steps(worked).inputs:
         with pytest.raises(ValueError, match="a row is still masked"):
-            read(canvas, task.layout_impl, base)
+            read(canvas, task.canvas_layout, base)
 
 
 @every_layout
 @every_format
 def test_a_formatted_prompt_has_the_given_cells_of_its_solution(layout, how):
-    impl = Addition(layout, **how).layout_impl
+    impl = Addition(layout, **how).canvas_layout
     problems = Problems.from_ints(PROBLEMS)
     place = {"height": 9, "width": 20, "top": 2, "left": np.arange(len(PROBLEMS))}
     prompt, worked = impl.draw(problems, **place), impl.draw_worked(problems, **place)
@@ -100,12 +102,12 @@ def test_a_formatted_prompt_has_the_given_cells_of_its_solution(layout, how):
 @every_format
 def test_a_guess_of_an_upright_canvas_is_its_prompt(how):
     task = Addition("column", **how)
-    drawing = task.layout_impl.draw(Problems.from_ints([(604, 87)]), 7, 16, top=1, left=2)
+    drawing = task.canvas_layout.draw(Problems.from_ints([(604, 87)]), 7, 16, top=1, left=2)
     rows, columns = (
         np.flatnonzero((drawing.canvases[0] != symbols.BLANK).any(axis=a)) for a in (1, 0)
     )
     content = drawing.canvases[0, rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    guess = task.layout_impl.draw_guess(content, 10, task.arity, lambda r, c: (7, 16, 1, 2))
+    guess = task.canvas_layout.draw_guess(content, 10, task.arity, lambda r, c: (7, 16, 1, 2))
     for field in fields(Drawing):
         assert np.array_equal(getattr(guess, field.name), getattr(drawing, field.name)), field.name
 
@@ -113,10 +115,10 @@ def test_a_guess_of_an_upright_canvas_is_its_prompt(how):
 def test_short_numbers_have_every_marker_and_long_ones_fit():
     task = Addition(index_hints=True, digits=(1, 7))
     problems = Problems.from_ints([(n, n + 1) for n in range(2000)])
-    drawn = task.layout_impl.draw_worked(problems).truth
+    drawn = task.canvas_layout.draw_worked(problems).truth
     # The last one is of a carry out of the longest numbers.
     assert {*np.unique(drawn)} >= {*symbols.MARKERS[:-1]}
-    task.layout_impl.draw(Problems.from_ints([(10**43, 10**43)]))
+    task.canvas_layout.draw(Problems.from_ints([(10**43, 10**43)]))
     with pytest.raises(
         ValueError, match=r"markers for 46 columns, and numbers of 45 and 45 digits"
     ):

@@ -23,7 +23,7 @@ SIDES = ("left", "right", "above", "below")
 
 def drawn(problems, margin=0):
     side = int(np.sqrt(problems.lengths.max()))
-    return TASK.layout_impl.draw_worked(problems, side + margin, side + 2 * margin, 0, margin)
+    return TASK.canvas_layout.draw_worked(problems, side + margin, side + 2 * margin, 0, margin)
 
 
 def test_a_maze_is_drawn_and_read_back():
@@ -31,7 +31,7 @@ def test_a_maze_is_drawn_and_read_back():
     drawing = drawn(problem, margin=2)
     assert [decode(row) for row in drawing.masked[0, 1:3]] == ["__%S%G%__", "__%.%.%__"]
     assert [decode(row) for row in drawing.truth[0, 2:4]] == ["__%o%o%__", "__%ooo%__"]
-    found = read(drawing.truth[0], TASK.layout_impl, TASK.base)
+    found = read(drawing.truth[0], TASK.canvas_layout, TASK.base)
     assert found.operands == problem.to_ints()[0]
     assert found.answer == TASK.answer(found.operands)
     assert TASK.names(problem) == [f"maze {EXAMPLE}"]
@@ -130,7 +130,7 @@ def test_each_flipped_decision_breaks_a_law():
 @pytest.mark.parametrize("loops", [0, 3])
 def test_any_order_of_updates_ends_alike(loops):
     task, random = Maze(length=(11, 11), loops=loops, anywhere=True), np.random.default_rng(0)
-    drawing = task.layout_impl.draw_worked(sample(task, 0, "train", 0, np.arange(1)))
+    drawing = task.canvas_layout.draw_worked(sample(task, 0, "train", 0, np.arange(1)))
     found = drawn_cell_inputs(RULE, drawing)
     order = WritingOrder.of(np.ones(drawing.truth.shape, bool), RULE.whole.directions)
     token = drawing.masked[order.canvas, order.row, order.column].astype(int)
@@ -159,7 +159,7 @@ def test_updates_end_if_nothing_settles():
 
 def test_what_is_left_of_loops_is_no_dead_end():
     task = Maze(length=(9, 9), loops=2)
-    drawing = task.layout_impl.draw_worked(sample(task, 0, "train", 0, np.arange(20)))
+    drawing = task.canvas_layout.draw_worked(sample(task, 0, "train", 0, np.arange(20)))
     closed = drawn_cell_inputs(RULE, drawing).outputs["closed"].reshape(drawing.truth.shape)
     kept = np.pad(closed == 0, ((0, 0), (1, 1), (1, 1)))
     near = kept[:, :-2, 1:-1] * 1 + kept[:, 2:, 1:-1] + kept[:, 1:-1, :-2] + kept[:, 1:-1, 2:]

@@ -17,7 +17,7 @@ TASKS = (Subtraction(), Subtraction(base=3), Division(), Rule110())
 
 
 def drawn(task: Task, text: str) -> str:
-    return to_text(task.layout_impl.draw_worked(task.problems([task.parse(text)])).truth[0])
+    return to_text(task.canvas_layout.draw_worked(task.problems([task.parse(text)])).truth[0])
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.name}-{int(task.base)}")

@@ -13,7 +13,7 @@ KINDS = (Alignment, Products, CarrylessSum)
 
 
 def drawn(task, *operands: int) -> list[str]:
-    drawing = task.layout_impl.draw_worked(task.problems([operands]), trim=True)
+    drawing = task.canvas_layout.draw_worked(task.problems([operands]), trim=True)
     return to_text(drawing.truth[0]).split("\n")
 
 
@@ -43,9 +43,9 @@ def test_leading_zeros_of_a_step_are_written_and_read(kind):
     """50 · 2 is 00 without its carry, and so is 5 + 5."""
     task = kind()
     problems = task.problems([(50, 2), (55, 55), (5, 5)])
-    drawing = task.layout_impl.draw_worked(problems)
+    drawing = task.canvas_layout.draw_worked(problems)
     for canvas, operands in zip(drawing.truth, problems.to_ints(), strict=True):
-        found = read(canvas, task.layout_impl)
+        found = read(canvas, task.canvas_layout)
         assert (found.operands, found.answer) == (operands, task.answer(operands))
 
 
@@ -53,7 +53,8 @@ def test_leading_zeros_of_a_step_are_written_and_read(kind):
 def test_operands_stand_where_those_of_the_whole_task_do(kind):
     whole = Addition("column") if kind is CarrylessSum else Multiplication("standard")
     one, other = (
-        task.layout_impl.draw(task.problems([(321, 54), (7, 9)]), 8, 8) for task in (kind(), whole)
+        task.canvas_layout.draw(task.problems([(321, 54), (7, 9)]), 8, 8)
+        for task in (kind(), whole)
     )
     left = other.widths.max() - one.widths.max()
     assert (one.canvases == np.roll(other.canvases, -left, axis=2)).all()

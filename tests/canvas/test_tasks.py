@@ -35,6 +35,12 @@ class Subtraction(TwoOperands):
         return np.array([a >= b for a, b in problems.to_ints()])
 
 
+def test_a_tasks_layout_has_its_released_name_too():
+    task = Multiplication("standard")
+    with pytest.warns(DeprecationWarning, match="layout_impl is canvas_layout now"):
+        assert task.layout_impl is task.canvas_layout
+
+
 def test_a_task_has_ranges_and_the_extent_of_its_longest_problem():
     task = Multiplication("running_sum", digits_a=[1, 7], digits_b=[2, 4])
     assert task.digits_a == (1, 7), "a list, as configuration files have it, will do"
@@ -149,7 +155,7 @@ def test_tasks_and_layouts_are_built_from_names_and_plain_data(kind):
     with pytest.raises(ValueError, match=r"task must be one of .*Did you mean addition\?"):
         task_class("additon")
     for name, layout in kind.layouts.items():
-        assert kind(name).layout_impl is layout
+        assert kind(name).canvas_layout is layout
         assert layout.name == name
     task = kind() if kind is Division else kind(base=3)
     data = task_data(task)

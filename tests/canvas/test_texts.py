@@ -71,10 +71,10 @@ def test_an_alphabet_is_a_base_with_symbols_of_its_own():
 def test_zeros_at_the_front_of_a_text_stay():
     task = Shifted()
     problem = task.parse("0011")
-    worked = task.layout_impl.draw_worked(task.problems([problem]))
+    worked = task.canvas_layout.draw_worked(task.problems([problem]))
     assert to_text(worked.truth[0]) == "0011\n011x"
     assert (row_steps(worked).inputs[0, 1] == MASK).all()
-    reading = read(worked.truth[0], task.layout_impl, task.base)
+    reading = read(worked.truth[0], task.canvas_layout, task.base)
     assert reading.operands == problem
     assert Numbers.from_ints([reading.answer], task.base).to_text() == ["011x"]
 
@@ -114,7 +114,7 @@ def test_problems_are_typed_with_or_without_their_task():
     assert task.names(task.parsed(["ab abc"])) == ["longer ab abc"]
     (operands,) = task.parsed(["ab abc"]).to_ints()
     assert Numbers.from_ints([task.answer(operands)], task.base).to_text() == ["abc"]
-    worked = task.layout_impl.draw_worked(task.parsed(["abb ab"]))
+    worked = task.canvas_layout.draw_worked(task.parsed(["abb ab"]))
     assert to_text(worked.truth[0]) == "abb\n_ab\nabb"
     for text in ("ab", "ab abx", "", "ab ab ab", "longer"):
         with pytest.raises(ValueError, match="is no longer; write it like longer abc abc, with"):
@@ -144,7 +144,7 @@ class Worked(TwoRows):
 def test_a_layout_of_texts_can_have_more_rows():
     task = Shifted(layout=f"{__name__}.Worked")
     assert check_layout(task) > 30
-    worked = task.layout_impl.draw_worked(task.parsed(["0101"]))
+    worked = task.canvas_layout.draw_worked(task.parsed(["0101"]))
     assert to_text(worked.truth[0]) == "0101\n0101\n101x"
 
 

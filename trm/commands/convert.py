@@ -172,7 +172,7 @@ def _packed(args: Arguments, model: Any, kind: str) -> bytes:
     canvas = Canvas(model.config.height, model.config.width)
     canvas.check(task)
     check_layout(task)
-    sign = task.layout_impl.sign
+    sign = task.canvas_layout.sign
     needed = [*symbols.ids_of(task.base).tolist(), symbols.BLANK, *([] if sign is None else [sign])]
     needed += [symbols.MASK] if kind == TRM else [symbols.ROW_END, symbols.START, symbols.END]
     if args.symbols is not None:

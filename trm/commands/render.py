@@ -138,15 +138,15 @@ def _edges(task: Task, problems: Problems) -> Problems:
 def _draw(args: Arguments, task: Task, problems: Problems) -> WorkedDrawing:
     """Draw the problem in the middle of the canvas, by default with one blank cell around it."""
     requested = args.height, args.width
-    needed = task.layout_impl.room([n for n in problems.lengths[0].tolist() if n], task.base)
+    needed = task.canvas_layout.room([n for n in problems.lengths[0].tolist() if n], task.base)
     cells = prod(max(side or 0, n) for side, n in zip(requested, needed, strict=True))
     if cells > _MOST_DRAWN:
         what = f"a canvas of {cells:,} cells is too large to look at"
         raise ValueError(f"{what}; at most {_MOST_DRAWN:,} are drawn")
-    size = task.layout_impl.draw_worked(problems, trim=True).truth.shape[1:]
+    size = task.canvas_layout.draw_worked(problems, trim=True).truth.shape[1:]
     height, width = (side or n + 2 for side, n in zip(requested, size, strict=True))
     if args.view == ANY and requested == (None, None):
         height = width = 2 * max(size)  # so that there is room to move
     # If the problem does not fit, the layout raises an error with the size that it needs.
     top, left = (max(0, side - n) // 2 for side, n in zip((height, width), size, strict=True))
-    return task.layout_impl.draw_worked(problems, height, width, top, left, trim=True)
+    return task.canvas_layout.draw_worked(problems, height, width, top, left, trim=True)

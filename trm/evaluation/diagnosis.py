@@ -206,7 +206,7 @@ def kinds_of(task: Task) -> list[str]:
 
 def _rule(task: Task) -> LocalRule | None:
     """Return the local rule of a task's layout; None: it has none, or one for fewer addends."""
-    if task.layout_impl.local_rule is None:
+    if task.canvas_layout.local_rule is None:
         return None
     try:
         return task.local_rule()

@@ -46,7 +46,7 @@ def fitted(
     name, on_canvas, reason = size_name(axes, size, task.unit), None, None
     try:
         if (on_canvas := solver.for_lengths(lengths)) is None:
-            height, width = task.layout_impl.room(lengths, task.base)
+            height, width = task.canvas_layout.room(lengths, task.base)
             reason = (
                 f"the model cannot work on a canvas of {height} x {width} cells or more "
                 f"(height x width), which {name} need"

@@ -185,7 +185,7 @@ def _guesses(solver: Solver, canvas: np.ndarray, view: str, problem: int) -> lis
         # Where two symmetries give the same canvas, both are right.
         right = content.shape == upright.shape and (content == upright).all()
         try:
-            drawn = task.layout_impl.draw_guess(content, task.base, task.arity, solver.place)
+            drawn = task.canvas_layout.draw_guess(content, task.base, task.arity, solver.place)
         except ValueError:  # more operands or a larger canvas than there may be
             continue
         guesses.append(Guess(problem, view if right else name, drawn))

@@ -176,7 +176,7 @@ class Solver:
         solutions: dict[int, Solution] = {}
         # If canvases are cut to their problems, a batch has problems of equal size, so that a
         # solution does not depend on the lengths of the others.
-        sizes = self.task.layout_impl.sizes(problems).T * self.canvas.cut
+        sizes = self.task.canvas_layout.sizes(problems).T * self.canvas.cut
         different, which = np.unique(sizes, axis=0, return_inverse=True)
         batches: list[np.ndarray] = []
         for number, (rows, columns) in enumerate(different.tolist()):
@@ -290,7 +290,7 @@ class Solver:
     def _read(self, canvas: np.ndarray, operands: tuple[int, ...] | None) -> Reading | None:
         """Read a solved canvas; None if no answer to these operands, or any, can be read."""
         try:
-            reading = read(canvas, self.task.layout_impl, self.task.base)
+            reading = read(canvas, self.task.canvas_layout, self.task.base)
         except ValueError:
             return None
         return reading if operands in (None, reading.operands) else None
@@ -337,7 +337,7 @@ class Solver:
             raise ValueError(
                 f"this model works with at most {most} operands, not with {len(lengths)}"
             )
-        rows, columns = self.task.layout_impl.room(lengths, self.task.base)
+        rows, columns = self.task.canvas_layout.room(lengths, self.task.base)
         height, width = self._size(rows, columns)
         height, width = max(height, rows), max(width, columns)
         if self.voting and self.voting.transposes:
@@ -354,12 +354,12 @@ class Solver:
         Raises:
             ValueError: a problem does not fit, or is written in another base than the model's.
         """
-        return self.task.layout_impl.draw(problems, *self._placed(problems))
+        return self.task.canvas_layout.draw(problems, *self._placed(problems))
 
     def draw_worked(self, problems: Problems) -> WorkedDrawing:
         """Draw problems with their true solutions, to compare a model's with."""
         placed = self._placed(problems)  # raises before a problem that is too large is solved
-        return self.task.layout_impl.draw_worked(problems, *placed)
+        return self.task.canvas_layout.draw_worked(problems, *placed)
 
     def _placed(self, problems: Problems) -> tuple[int, int, np.ndarray, np.ndarray]:
         """Return the canvas's height and width, and the first row and column of each problem."""
@@ -367,7 +367,7 @@ class Solver:
             raise ValueError(f"the model works in base {self.task.base}, not {problems.base}")
         for why in filter(None, self._refused(problems)):
             raise ValueError(why)
-        rows, columns = self.task.layout_impl.sizes(problems)
+        rows, columns = self.task.canvas_layout.sizes(problems)
         height, width = self._size(int(rows.max()), int(columns.max()))
         for i, size in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
             if misfit := self._misfit(problems, i, *size, height, width):
@@ -408,7 +408,7 @@ class Solver:
         """
         found = self._refused(problems)
         known = np.array([i for i, why in enumerate(found) if why is None], dtype=np.int64)
-        sizes = self.task.layout_impl.sizes(problems[known]).T.tolist()
+        sizes = self.task.canvas_layout.sizes(problems[known]).T.tolist()
         for i, (rows, columns) in zip(known.tolist(), sizes, strict=True):
             on = size or self._size(rows, columns)
             found[i] = self._misfit(problems, i, rows, columns, *on)

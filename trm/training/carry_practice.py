@@ -33,7 +33,7 @@ class CarryPractice:
 
     def __init__(self, task: Task, share: float, seed: int) -> None:
         check_range("data.carry_practice", share, 0, 1)
-        if not isinstance(task.layout_impl, Lattice | Accumulate):
+        if not isinstance(task.canvas_layout, Lattice | Accumulate):
             raise ValueError(
                 "data.carry_practice is for products in the layouts lattice and accumulate: "
                 "leave it out"

@@ -354,7 +354,7 @@ class CanvasDataModule(EpochDataModule):
         lengths = tuple(2 * n for n in self.task.longest)
         if not self.canvas.cut:
             return None
-        height, width = self.canvas.size(*self.task.layout_impl.room(lengths, self.task.base))
+        height, width = self.canvas.size(*self.task.canvas_layout.room(lengths, self.task.base))
         module = self.trainer.lightning_module if self.trainer else None
         accepts = getattr(getattr(module, "model", None), "accepts", lambda *size: True)
         return lengths if height * width <= _MOST_CELLS and accepts(height, width) else None

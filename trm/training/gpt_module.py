@@ -157,7 +157,7 @@ class GPTModule(CanvasModule):
                 f"{position} positions are learned for each place: set data.canvas.height and "
                 "data.canvas.width, or another model.network.config.position"
             )
-        if self.model.config.pauses and data.task.layout_impl.sign not in SIGNS:
+        if self.model.config.pauses and data.task.canvas_layout.sign not in SIGNS:
             raise ValueError(
                 "a GPT's pauses stand behind the row with the operation's sign, and the layout "
                 f"{data.task.layout} has no sign: set model.network.config.pauses to 0"

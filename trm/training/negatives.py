@@ -95,7 +95,7 @@ def with_incorrect_rows(
         others = other_problems(problems[index], words[index])
         _, height, width = inputs.shape
         place = drawing.top[index], drawing.left[index]
-        rows = task.layout_impl.draw_worked(others, height, width, *place).truth
+        rows = task.canvas_layout.draw_worked(others, height, width, *place).truth
         # Rows of held-out problems stay unseen.
         shown = written[index] & (split_of(others) == 0)[:, None, None]
         inputs[index] = np.where(shown, rows, inputs[index])

@@ -87,7 +87,7 @@ class Samples(Dataset):
         free = np.array(canvas) - sizes.T
         assert (free >= 0).all(), "the canvas was checked against the task, or cut to fit"
         top, left = random_below(words, free + 1).T
-        return self.task.layout_impl.draw_worked(problems, *canvas, top=top, left=left)
+        return self.task.canvas_layout.draw_worked(problems, *canvas, top=top, left=left)
 
 
 @dataclass(eq=False)
@@ -121,7 +121,7 @@ class TrainingSamples(Samples):
             problems = self.primed.mixed(problems, epoch, index)
         if self.practice:
             problems = self.practice.mixed(task, problems, epoch, index)
-        sizes = self.task.layout_impl.sizes(problems)
+        sizes = self.task.canvas_layout.sizes(problems)
         rows, columns = sizes.max(axis=1).tolist()
         # The margin and the number of blank lines are the same in the whole batch.
         spare = self._of_batch(epoch, index, _MARGIN, (self.canvas.margin,) * 2)
@@ -354,8 +354,8 @@ class SolvedProblems(Samples):
         problems = sample(self.task, self.seed, self.split, 0, index, self.lengths)
         words = random_words(self.keys_of(0, index, _PLACE), 2)
         longest = self.lengths or self.task.longest
-        size = self.canvas.size(*self.task.layout_impl.extent(longest, self.task.base))
-        return problems, self._draw(problems, self.task.layout_impl.sizes(problems), size, words)
+        size = self.canvas.size(*self.task.canvas_layout.extent(longest, self.task.base))
+        return problems, self._draw(problems, self.task.canvas_layout.sizes(problems), size, words)
 
 
 def __getattr__(name: str) -> Any:

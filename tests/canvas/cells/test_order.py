@@ -31,7 +31,7 @@ def test_wavefronts_contain_each_cell_once_and_none_is_empty():
 def test_steps_of_all_cells_end_where_the_wavefront_does(task: Task):
     """From any first messages, in as many steps as there are fronts."""
     rule, random = task.local_rule(), np.random.default_rng(0)
-    drawing = task.layout_impl.draw_worked(task.problems([(907, 68), (5, 41)]))
+    drawing = task.canvas_layout.draw_worked(task.problems([(907, 68), (5, 41)]))
     order = WritingOrder.of(drawing.truth != BLANK, rule.whole.directions)
     token = drawing.masked[order.canvas, order.row, order.column].astype(np.int64)
 

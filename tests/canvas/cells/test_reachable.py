@@ -62,9 +62,9 @@ def drawn(task: Task, operands: list[tuple[int, ...]], around: tuple[int, int, i
     """Pages with blank columns on both sides and blank rows above, and their cell inputs."""
     problems = Problems.from_ints(operands, task.base)
     left, right, top = around
-    height, width = task.layout_impl.draw(problems).canvases.shape[1:]
+    height, width = task.canvas_layout.draw(problems).canvases.shape[1:]
     size = top + height, left + width + right
-    return task.layout_impl.draw_worked(problems, *size, top=top, left=left)
+    return task.canvas_layout.draw_worked(problems, *size, top=top, left=left)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -156,7 +156,7 @@ def test_signals_agree_with_integers_down_to_an_op(name: str) -> None:
     for i, numbers in enumerate(operands):
         expected = fields_by_integers(task, numbers)
         assert set(expected) == set(maps)
-        end = int(drawing.left[i] + drawing.widths[i]) - task.layout_impl.margin
+        end = int(drawing.left[i] + drawing.widths[i]) - task.canvas_layout.margin
         for signal, cells in expected.items():
             right = np.zeros(maps[signal].shape[1:], dtype=np.uint8)
             for (row, column), held in cells.items():
@@ -203,7 +203,7 @@ def test_ids_of_inputs_and_of_latent_codes_can_be_decoded(name: str) -> None:
 
 
 def test_rules_declare_their_inputs_layouts_and_latent_codes():
-    class Curious(type(TASKS["standard, base 3"].layout_impl).local_rule):  # type: ignore[misc,name-defined]
+    class Curious(type(TASKS["standard, base 3"].canvas_layout).local_rule):  # type: ignore[misc,name-defined]
         def cell(self, outputs, seen):
             return super().cell(outputs, seen | {TOKEN: seen["above.sum"]})
 
@@ -211,7 +211,7 @@ def test_rules_declare_their_inputs_layouts_and_latent_codes():
     drawing = drawn(TASKS["standard, base 3"], [(1, 1)], (0, 0, 0))
     with pytest.raises(KeyError, match=r"an op reads above.sum, which is not"):
         drawn_cell_inputs(rule, drawing)
-    lattice = type(TASKS["lattice"].layout_impl)
+    lattice = type(TASKS["lattice"].canvas_layout)
 
     class Mine(lattice):  # type: ignore[valid-type,misc]
         def rows(self, operands):

@@ -40,7 +40,7 @@ def example(
     """Return the rule, and its inputs and outputs in one cell of a page, as text."""
     rule = task.local_rule(latent)
     problems = Problems.from_ints([operands], task.base)
-    drawing = task.layout_impl.draw_worked(problems)
+    drawing = task.canvas_layout.draw_worked(problems)
     found = drawn_cell_inputs(rule, drawing)
     cells = found.column == drawing.truth.shape[2] - column
     (cell,) = np.flatnonzero(cells & (found.row == row - 1))
@@ -83,7 +83,7 @@ def test_examples_in_docstrings_are_correct(name: str) -> None:
 def test_samples_of_canvases_equal_samples_of_their_ids(name: str) -> None:
     task, *_, latent = EXAMPLES[name]
     rule = task.local_rule(latent)
-    drawing = task.layout_impl.draw_worked(sample(task, 0, "train", 0, np.arange(20)))
+    drawing = task.canvas_layout.draw_worked(sample(task, 0, "train", 0, np.arange(20)))
     found = drawn_cell_inputs(rule, drawing)
     samples = rule.samples(found.cell_inputs, found.outputs)
     ids = rule.encoding.ids_of(samples.ops, samples.inputs)
@@ -97,7 +97,7 @@ def test_samples_of_canvases_equal_samples_of_their_ids(name: str) -> None:
 def test_a_cell_without_ops_passes_the_signals_of_that_with_ops(layout: str, base: int) -> None:
     task = Multiplication(layout, base=base, digits_a=(1, 3), digits_b=(1, 3), smallest=0)
     hinted, rule = task.local_rule(), task.local_rule(latent=True)
-    drawing = task.layout_impl.draw_worked(sample(task, 0, "train", 0, np.arange(40)))
+    drawing = task.canvas_layout.draw_worked(sample(task, 0, "train", 0, np.arange(40)))
     with_ops, without = (drawn_cell_inputs(one, drawing).outputs for one in (hinted, rule))
     assert not rule.ops
     assert {*rule.signals} == {"written", *(n for of in hinted.messages.values() for n in of)}
@@ -122,7 +122,7 @@ def test_a_cell_without_ops_passes_the_signals_of_that_with_ops(layout: str, bas
 def test_inputs_that_no_solution_has_are_left_out(name: str, changed: dict[str, int | str]) -> None:
     task = Multiplication("accumulate", base=2, smallest=0)
     rule = task.local_rule(latent=True)
-    drawing = task.layout_impl.draw_worked(Problems.from_ints([(5, 6)], 2))
+    drawing = task.canvas_layout.draw_worked(Problems.from_ints([(5, 6)], 2))
     found = drawn_cell_inputs(rule, drawing)
     units = found.column == drawing.truth.shape[2] - 1
     (which,) = np.flatnonzero((found.row == 3) & units)
@@ -145,7 +145,7 @@ def test_latent_codes_beyond_the_classes_change_no_rule() -> None:
 
 def test_a_written_digit_is_that_of_its_cell() -> None:
     task = Multiplication("accumulate", base=2, smallest=0)
-    drawing = task.layout_impl.draw_worked(Problems.from_ints([(3, 3)], 2))
+    drawing = task.canvas_layout.draw_worked(Problems.from_ints([(3, 3)], 2))
     found = drawn_cell_inputs(task.local_rule(latent=True), drawing)
     shown = np.zeros(drawing.truth.shape[1:], dtype=int)
     shown[found.row, found.column] = found.outputs["written"]

@@ -81,7 +81,7 @@ def test_large_mazes_are_solved(solver, rows):
 
 def test_all_cells_at_once_reach_the_same_end(solver):
     task, model = solver.task, solver.predictor.model
-    drawing = task.layout_impl.draw_worked(sample(task, 0, "test", 0, np.arange(8)), 12, 12, 1, 1)
+    drawing = task.canvas_layout.draw_worked(sample(task, 0, "test", 0, np.arange(8)), 12, 12, 1, 1)
     tokens = torch.from_numpy(drawing.masked)
     worked = run_wavefront(model, tokens)
     loop, steps = Loop(model, tokens), 0
@@ -96,7 +96,7 @@ def test_all_cells_at_once_reach_the_same_end(solver):
 
 def test_of_loops_everything_but_dead_ends_is_left(solver):
     task = Maze(length=(5, 5), loops=1)
-    drawing = task.layout_impl.draw_worked(task.parsed([LOOP]))
+    drawing = task.canvas_layout.draw_worked(task.parsed([LOOP]))
     filled = run_wavefront(solver.predictor.model, torch.from_numpy(drawing.masked)).tokens.numpy()
     assert (filled[drawing.masked == MASK] == encode("o")[0]).all()
     assert (filled != drawing.truth).any()  # it is no shortest path

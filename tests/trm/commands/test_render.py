@@ -32,7 +32,7 @@ def test_the_solution_is_drawn_with_a_margin_of_one_cell(command, written):
 def test_steps_and_views_of_a_canvas_are_drawn(command):
     problems = Problems.from_ints([(321, 654)])
     steps = row_steps(
-        Multiplication("standard").layout_impl.draw_worked(problems, 8, 8, top=1, left=1)
+        Multiplication("standard").canvas_layout.draw_worked(problems, 8, 8, top=1, left=1)
     )
     for step in (1, 4):
         ran = command("render", "321x654", "--step", step)

@@ -37,8 +37,8 @@ def wrong_rows(task: Task, operands: tuple[int, ...], rows: dict[int, str]) -> l
     The canvas has a blank row at the top, which is not counted, and a blank column on either side.
     """
     problem = Problems.from_ints([operands], task.base)
-    height, width = (int(n) for n in task.layout_impl.sizes(problem)[:, 0])
-    drawing = task.layout_impl.draw_worked(problem, height + 2, width + 2, top=1, left=1)
+    height, width = (int(n) for n in task.canvas_layout.sizes(problem)[:, 0])
+    drawing = task.canvas_layout.draw_worked(problem, height + 2, width + 2, top=1, left=1)
     canvases = drawing.truth.copy()
     for row, text in rows.items():
         canvases[0, 1 + row, :-1] = symbols.encode(text.rjust(width + 1, "_"))
@@ -182,7 +182,7 @@ def test_a_batch_of_problems_is_diagnosed_like_each_of_them():
     rng = np.random.default_rng(0)
     for task in (STANDARD, SUM, Multiplication("lattice"), Multiplication("running_sum", base=3)):
         problems = Problems.from_ints(rng.integers(1, 999, (20, 2)).tolist(), task.base)
-        drawing = task.layout_impl.draw_worked(problems)
+        drawing = task.canvas_layout.draw_worked(problems)
         noise = rng.random(drawing.truth.shape) < 0.05
         canvases = np.where(noise & drawing.unknown, np.uint8(symbols.DIGIT_ZERO), drawing.truth)
         together = first_wrong_rows(task, drawing, canvases)

@@ -93,7 +93,7 @@ def test_a_gpt_without_pauses_has_the_weights_of_before():
 
 def test_a_model_with_pauses_solves_alone_as_in_a_batch():
     predictor = GPTPredictor(make(position="rope_2d"), Calibration())
-    drawing = TASK.layout_impl.draw_worked(
+    drawing = TASK.canvas_layout.draw_worked(
         TASK.problems([(12, 34), (5, 67), (8, 9)]), 4, 5, top=np.array([0, 1, 0])
     )
     together = predictor.free_running(drawing).canvases
@@ -105,7 +105,7 @@ def test_a_model_with_pauses_solves_alone_as_in_a_batch():
 def test_a_layout_without_a_sign_has_no_place_for_pauses(monkeypatch):
     module, data = SimpleNamespace(model=make()), CanvasDataModule(TASK, Canvas(4, 5))
     GPTModule.check(module, data)
-    monkeypatch.setattr(data.task.layout_impl, "sign", 5)
+    monkeypatch.setattr(data.task.canvas_layout, "sign", 5)
     with pytest.raises(ValueError, match="layout column has no sign"):
         GPTModule.check(module, data)
 

@@ -55,7 +55,7 @@ def test_a_guess_ignores_place_and_size_of_the_given_canvas():
     problem = task.problems([(987, 65)])
     found = []
     for size, top, left in ((6, 0, 0), (12, 5, 1)):
-        canvas = task.layout_impl.draw(problem, size, size, top, left).canvases[0]
+        canvas = task.canvas_layout.draw(problem, size, size, top, left).canvases[0]
         found.append([content(guess.drawing) for guess in _guesses(solver, canvas, "r90", 0)])
     assert found[0] == found[1]
 

@@ -81,7 +81,7 @@ def classes_by_label(batch: dict[str, Any]) -> list[np.ndarray]:
 
 def test_classes_are_those_of_long_multiplication():
     """47 x 36, as in `canvas.cells.rules.standard`: 282, 1410, and their sum 1692."""
-    drawing = TASK.layout_impl.draw_worked(Problems.from_ints([(47, 36)]), 6, 6)
+    drawing = TASK.canvas_layout.draw_worked(Problems.from_ints([(47, 36)]), 6, 6)
     names = {"multiplicand": 1.0, "multiplier": 1.0, "carry": 1.0, "sum": 1.0, "sum_carry": 1.0}
     data = RowStepSamples(TASK, Canvas(6, 6), "train", 0, 1, 1, auxiliary=AuxiliaryConfig(names))
     whole = Insertion.draw(drawing, (0, 0), np.zeros((1, 0), dtype=np.uint64))
@@ -97,7 +97,7 @@ def test_classes_are_those_of_long_multiplication():
 
 def test_a_class_is_at_the_token_that_writes_its_cell():
     assert at_writers(np.array([[[1, 2], [3, 4]]]), 0).tolist() == [[2, 1, 0, 4, 3, 0, 0]]
-    drawing = TASK.layout_impl.draw_worked(Problems.from_ints([(47, 36), (9, 8)]), 7, 7)
+    drawing = TASK.canvas_layout.draw_worked(Problems.from_ints([(47, 36), (9, 8)]), 7, 7)
     _, labels = sequences(drawing)
     counted = labels != IGNORE
     cells = at_writers(drawing.truth, 0)

@@ -20,7 +20,7 @@ from trm.training.iterative_module import IterativeModule
 
 def some_problems():
     problems = Problems.from_ints([(12, 34), (5, 6), (7, 80)])
-    return problems, Multiplication("lattice").layout_impl.draw_worked(problems, 4, 7)
+    return problems, Multiplication("lattice").canvas_layout.draw_worked(problems, 4, 7)
 
 
 def evaluated(mine: IterativeModule, split: str) -> dict[str, float]:

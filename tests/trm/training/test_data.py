@@ -121,7 +121,7 @@ def test_a_cut_canvas_exceeds_its_longest_problem_by_the_margin():
     for start in range(0, 160, 4):
         indices = range(start, start + 4)
         problems, drawing, *_ = data.draw_batch(indices)
-        rows, columns = TASK.layout_impl.room(problems.lengths.max(axis=0).tolist(), TASK.base)
+        rows, columns = TASK.canvas_layout.room(problems.lengths.max(axis=0).tolist(), TASK.base)
         height, width = drawing.truth.shape[1:]
         assert data.__getitems__(indices)["inputs"].shape == (4, height, width)
         spare |= {("rows", height - rows), ("columns", width - columns)}

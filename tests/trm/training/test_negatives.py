@@ -189,7 +189,7 @@ def test_no_row_of_a_held_out_problem_occurs():
                 for c in near - {a}
                 if len(str(c)) == len(str(a))
                 for one in [Problems.from_ints([(c, b)])]
-                for truth in [task.layout_impl.draw_worked(one, 16, 16, *place).truth[0]]
+                for truth in [task.canvas_layout.draw_worked(one, 16, 16, *place).truth[0]]
                 if (truth[:row] == batch["inputs"][i, :row].numpy())[drawing.unknown[i, :row]].all()
             ]
             assert 0 in fits

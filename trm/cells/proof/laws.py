@@ -152,7 +152,7 @@ def of_the_package(task: Task, rule: LocalRule) -> bool:
 
 def in_the_package(task: Task, rule: LocalRule) -> bool:
     """Return whether task, layout and rule are the package's own, with a theorem in its docs."""
-    return all(map(_in_canvas, (type(task), type(task.layout_impl), type(rule))))
+    return all(map(_in_canvas, (type(task), type(task.canvas_layout), type(rule))))
 
 
 def _in_canvas(kind: type) -> bool:

@@ -108,20 +108,20 @@ def proof_digest(model: nn.Module | Premises, task: Task) -> str:
         "network": released(known.network),
         "settings": {n: v for n, v in vars(known.config).items() if v or n not in _LATER},
         "task": task_data(task),
-        "layout": class_name(type(task.layout_impl)),
+        "layout": class_name(type(task.canvas_layout)),
         "arithmetic": known.arithmetic,
     }
     problems, rule = edge_problems(task), None
     if known.has_rule:
         rule = task.local_rule(latent=bool(known.config.codes))
         about["rule"] = _declared(rule)
-    kinds = [type(task), type(task.layout_impl), *([] if rule is None else [type(rule)])]
+    kinds = [type(task), type(task.canvas_layout), *([] if rule is None else [type(rule)])]
     if changed := sources(kinds):  # empty for the package's own of this version
         about["sources"] = changed
     found.update(json.dumps(about, sort_keys=True, default=str).encode())
     if not len(problems):
         return found.hexdigest()
-    drawing = task.layout_impl.draw_worked(problems)
+    drawing = task.canvas_layout.draw_worked(problems)
     arrays = [drawing.truth, drawing.given, drawing.heights, drawing.widths]
     if rule is not None:
         canvases = drawn_cell_inputs(rule, drawing)
@@ -213,7 +213,7 @@ def looked_up(
     rule = task.local_rule(latent=bool(config.codes))
     own = any(
         class_name(type(one)).partition(".")[0] != "canvas"
-        for one in (task, task.layout_impl, rule)
+        for one in (task, task.canvas_layout, rule)
     )
     if own or rule.most_operands is not None:  # see `CellPredictor.for_task`
         return None

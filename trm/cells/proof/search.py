@@ -134,7 +134,7 @@ def shown_on(found: Counterexample, solver: Solver) -> Counterexample:
     If the error needs blank columns beside the solution, `Counterexample.canvas` is replaced, too.
     """
     problem = solver.task.problems([found.operands])
-    rows, columns = (int(side[0]) for side in solver.task.layout_impl.sizes(problem))
+    rows, columns = (int(side[0]) for side in solver.task.canvas_layout.sizes(problem))
     usual = solver.canvas.size(rows, columns)
     sizes: list[tuple[int | None, int | None]] = [(None, None)]
     for more in (found.left + found.right, 0, 1, 2):
@@ -170,12 +170,12 @@ Scorer = BySolving | ByOpInputs
 
 def drawings(task: Task, problems: Problems) -> Iterator[tuple[np.ndarray, WorkedDrawing]]:
     """Yield problems size by size, int64 indices and their canvases, with and without margins."""
-    different, which = np.unique(task.layout_impl.sizes(problems).T, axis=0, return_inverse=True)
+    different, which = np.unique(task.canvas_layout.sizes(problems).T, axis=0, return_inverse=True)
     for number, (height, width) in enumerate(different.tolist()):
         index = np.flatnonzero(which.reshape(-1) == number)
         for left, right in _MARGINS:
             size = height, left + width + right
-            yield index, task.layout_impl.draw_worked(problems[index], *size, 0, left)
+            yield index, task.canvas_layout.draw_worked(problems[index], *size, 0, left)
 
 
 def _parts(rule: LocalRule, numbers: np.ndarray) -> np.ndarray:

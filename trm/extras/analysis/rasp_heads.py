@@ -181,7 +181,7 @@ def compare_heads(
     """
     task, predictor = solver.task, solver.predictor
     check_cells(predictor.model)
-    if isinstance(task.layout_impl, Formatted):
+    if isinstance(task.canvas_layout, Formatted):
         raise ValueError("additions in plain order or with index hints have no program")
     name = size_name(size, size.values())
     drawn = cell_problems(task, task.of_size(**size), problems, seed)

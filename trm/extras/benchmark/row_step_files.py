@@ -78,7 +78,7 @@ class RowStepFiles:
 
         A problem's place on the canvas is random, and the same for all of its row steps.
         """
-        layout, problems = self.task.layout_impl, self.drawn(split)
+        layout, problems = self.task.canvas_layout, self.drawn(split)
         for start in range(0, len(problems), _AT_ONCE):
             part = problems[np.arange(start, min(start + _AT_ONCE, len(problems)))]
             key = keys(self.seed, split, 0, np.arange(start, start + len(part)), _PLACE)

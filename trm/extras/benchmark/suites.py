@@ -203,7 +203,7 @@ def _items(suite: Suite) -> Iterator[Item]:
 
 def _canvases(task: Task, view: str, problems: Problems) -> Iterator[tuple[str, str, str, str]]:
     """Yield canvases with the given cells, finished canvases, and their layout and view."""
-    drawing = task.layout_impl.draw_worked(problems)
+    drawing = task.canvas_layout.draw_worked(problems)
     for i in range(len(problems)):
         cut = np.s_[i, : drawing.heights[i], : drawing.widths[i]]
         given, truth = (to_text(apply(view, c[cut])) for c in (drawing.canvases, drawing.truth))

@@ -61,7 +61,7 @@ def _about(shown: Shown) -> dict[str, Any]:
     """Return the data that the scripts need about a model."""
     solver = shown.solver
     model, task = getattr(solver.predictor, "model", None), solver.task
-    layout, base = task.layout_impl, task.base
+    layout, base = task.canvas_layout, task.base
     ours = type(layout).__module__.startswith("canvas.") and layout.sign in (TIMES, PLUS, MINUS)
     if model is None or not isinstance(model, CellModel) or not ours:
         raise ValueError(f"{_NO_PAGE}: {shown.name} is none")

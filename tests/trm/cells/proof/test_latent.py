@@ -52,7 +52,7 @@ def test_latent_codes_are_proved_and_damaged_ones_refuted(inventor, work, tmp_pa
     model, task = inventor
     proof = prove(Solver(CellPredictor(model), task), bounded=False)
     assert proof.verdict == PROVED
-    drawing = task.layout_impl.draw_worked(Problems.from_ints([(3, 5)], 2), 4, 5)
+    drawing = task.canvas_layout.draw_worked(Problems.from_ints([(3, 5)], 2), 4, 5)
     assert (work(proof.program, drawing.masked) == drawing.truth).all()
     proof.program.save(tmp_path / "table.npz")
     assert check.main(tmp_path) == 2
@@ -72,8 +72,8 @@ def test_latent_codes_are_proved_and_damaged_ones_refuted(inventor, work, tmp_pa
 def test_a_cold_softmax_passes_on_single_latent_codes(inventor) -> None:
     model, task = inventor
     problems = Problems.from_ints([(13, 11)], 2)
-    height, width = task.layout_impl.draw(problems).canvases.shape[1:]
-    drawing = task.layout_impl.draw_worked(problems, height + 1, width + 1, top=1)
+    height, width = task.canvas_layout.draw(problems).canvases.shape[1:]
+    drawing = task.canvas_layout.draw_worked(problems, height + 1, width + 1, top=1)
     batch = SolutionSamples.batch(task.local_rule(latent=True), drawing)
     cold, warm = (model.parts(work_relaxed(model, batch, t)[0]) for t in (1e-3, 1e3))
     asked = batch["labels"][:, 0] >= 0

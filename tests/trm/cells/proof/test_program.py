@@ -36,10 +36,10 @@ def test_program_and_network_agree_on_canvases_of_any_size(name, programs, reque
     number = st.integers(1, task.base**6)
     operands = data.draw(st.tuples(*[number] * count))
     problems = task.problems([operands])
-    height, wide = task.layout_impl.draw(problems).canvases.shape[1:]
+    height, wide = task.canvas_layout.draw(problems).canvases.shape[1:]
     left = data.draw(st.integers(0, 3))
     width = left + wide + data.draw(st.integers(0, 3))
-    drawing = task.layout_impl.draw_worked(problems, height, width, 0, left)
+    drawing = task.canvas_layout.draw_worked(problems, height, width, 0, left)
     np.testing.assert_array_equal(work(programs[name], drawing.masked), drawing.truth)
     worked = run_wavefront(trained.model, torch.from_numpy(drawing.masked))
     np.testing.assert_array_equal(worked.tokens.numpy(), drawing.truth)

@@ -123,7 +123,7 @@ def test_a_counterexample_names_its_canvas_and_a_command(fixed, binary):
     solver = Solver(WrongBeside(binary.model), binary.task, canvas)
     problem = binary.task.problems([(0, 0)])
     assert solver.solve(problem, with_truth=True)[0].exact
-    drawing = binary.task.layout_impl.draw_worked(problem, 2, 5, 0, 1)
+    drawing = binary.task.canvas_layout.draw_worked(problem, 2, 5, 0, 1)
     cells = solver.predictor.free_running(drawing).canvases[0]
     found = Counterexample("0 x 0", (0, 0), cells, drawing.truth[0], drawing.given[0], left=1)
     found = shown_on(found, solver)

@@ -49,7 +49,7 @@ def test_all_signals_but_the_written_digits_are_sub_tasks(name):
     """Of what is defined nothing is what rows of a kind show, digit by digit."""
     task = (Addition if name in Addition.layouts else Multiplication)(name, base=3)
     problems = sample(task, 0, "train", 0, np.arange(60))
-    drawing = task.layout_impl.draw_worked(problems, 9, 12)
+    drawing = task.canvas_layout.draw_worked(problems, 9, 12)
     rule = task.local_rule()
     signals, subtasks = draw_signals(rule, drawing), probe.draw_subtasks(rule, drawing)
     kinds = np.pad(drawing.kinds, ((0, 0), (0, 9 - drawing.kinds.shape[1])), constant_values=-1)
@@ -66,7 +66,7 @@ def test_all_signals_but_the_written_digits_are_sub_tasks(name):
 def test_sub_tasks_of_addition_agree_with_integers(base):
     task = Addition("column", base=base, digits=(1, 4), addends=(2, 4))
     problems = sample(task, 0, "train", 0, np.arange(60))
-    drawing = task.layout_impl.draw_worked(problems, 7, 9, top=1, left=1)
+    drawing = task.canvas_layout.draw_worked(problems, 7, 9, top=1, left=1)
     found = probe.draw_subtasks(task.local_rule(), drawing)
     assert list(found) == [*task.local_rule().signals, *task.local_rule().probe_targets]
     for i, numbers in enumerate(problems.to_ints()):

@@ -62,12 +62,12 @@ def task_of(layout: str, base: int = 10, longest: int = 4) -> Task:
 
 def drawn(task: Task, problems: Problems) -> WorkedDrawing:
     """Problems anywhere on canvases with a spare row and two spare columns."""
-    heights, widths = task.layout_impl.sizes(problems)
+    heights, widths = task.canvas_layout.sizes(problems)
     height, width = int(heights.max()) + 1, int(widths.max()) + 2
     draw = np.random.default_rng(0)
     top = draw.integers(0, height - heights + 1)
     left = draw.integers(0, width - widths + 1)
-    return task.layout_impl.draw_worked(problems, height, width, top, left)
+    return task.canvas_layout.draw_worked(problems, height, width, top, left)
 
 
 @pytest.mark.parametrize("base", [2, 3, 10])

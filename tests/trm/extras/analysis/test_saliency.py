@@ -18,7 +18,7 @@ SIZES = {"height": 4, "width": 5, "hidden_size": 16, "num_heads": 2, "num_layers
 
 
 def canvas() -> np.ndarray:
-    drawing = TASK.layout_impl.draw_worked(TASK.problems([(12, 34)]), 4, 5)
+    drawing = TASK.canvas_layout.draw_worked(TASK.problems([(12, 34)]), 4, 5)
     return row_steps(drawing).inputs[0]
 
 

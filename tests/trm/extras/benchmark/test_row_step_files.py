@@ -91,7 +91,7 @@ def test_arrays_are_the_row_steps_of_the_problems_of_their_split(folder, split):
     assert len(set(found)) == about["total_groups"] == len(set(groups))
     problems = Problems.from_ints(found)
     assert set(split_of(problems)) == {0 if split == "train" else 2}
-    layout = TASK.layout_impl
+    layout = TASK.canvas_layout
     for problem, group in dict(zip(found, groups, strict=True)).items():
         own = groups == group
         first = inputs[own][0]
@@ -164,7 +164,7 @@ def test_an_input_of_json_lines_looks_like_this(tmp_path):
     FILES.write("jsonl", tmp_path)
     record = json.loads((tmp_path / "train.jsonl").read_text().splitlines()[0])
     (a, b), size = map(int, record["operands"]), (8, 9)
-    drawn = TASK.layout_impl.draw_worked(Problems.from_ints([(a, b)]), *size, top=0, left=0)
+    drawn = TASK.canvas_layout.draw_worked(Problems.from_ints([(a, b)]), *size, top=0, left=0)
     first = row_steps(drawn)
     cut = "\n".join(line.strip("_.") for line in record["label"].splitlines()).strip()
     expected = "\n".join(line.strip("_") for line in to_text(first.labels[0]).splitlines()).strip()

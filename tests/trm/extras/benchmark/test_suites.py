@@ -88,7 +88,7 @@ def test_canvas_items_show_the_operands_in_the_named_view():
             np.stack([encode(row) for row in text.split("\n")])
             for text in (item.question, item.answer)
         )
-        reading = read(np.ascontiguousarray(apply(invert(item.view), finished)), task.layout_impl)
+        reading = read(np.ascontiguousarray(apply(invert(item.view), finished)), task.canvas_layout)
         assert reading.operands == item.operands or set(reading.operands) == set(item.operands)
         assert reading.answer == task.answer(item.operands)
         blank = question == BLANK
