@@ -34,6 +34,8 @@ class CellCache:
     They are cached if there are at most 2 ** 24 ids; else each call computes all.
     """
 
+    @standard_settings(threads=1)
+    @torch.no_grad()
     def __init__(self, model: "CellModel") -> None:
         self.model, self.tables = model, model.message_tables()
         self.index: Tensor | None = None  # int64 [ids], row in `found` of each id; −1: it is new

@@ -5,19 +5,11 @@ import torch
 
 from trm.cells.model import CellContext, CellModel, CellState
 from trm.cells.predictor import CellPredictor, Worked
-from trm.cells.table import GrowingTable
 from trm.cells.wavefront import Wavefront, run_wavefront
 from trm.models.iterative import Loop, all_right
 from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.noise import generator_of
-
-
-@standard_settings(threads=1)
-@torch.inference_mode()
-def growing_table(predictor: CellPredictor) -> GrowingTable:
-    """Return an empty table of a predictor's network."""
-    return GrowingTable(predictor.cache)
 
 
 @standard_settings(threads=1)

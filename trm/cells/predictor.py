@@ -319,9 +319,7 @@ class CellPredictor(Predictor):
         """Return filled canvases, uint8 [B, H, W]; None: a table lacks an input."""
         table = self._closed
         if table is None:
-            from trm.cells.computing import growing_table
-
-            table = self._growing = self._growing or growing_table(self)
+            table = self._growing = self._growing or GrowingTable(self.cache)
         try:
             return table.fill(canvases)
         except UnknownInputError:

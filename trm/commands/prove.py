@@ -180,7 +180,6 @@ def _write_decisions(proof: Proof, checkpoint: Path) -> Path:
     from trm.cells.proof.notes import proof_digest
     from trm.cells.table import closed_table, passed_outputs
     from trm.io.files import replacing
-    from trm.runtime.torch_settings import standard_settings
 
     predictor, task, comparison = proof.solver.predictor, proof.solver.task, proof.comparison
     assert comparison is not None
@@ -189,8 +188,7 @@ def _write_decisions(proof: Proof, checkpoint: Path) -> Path:
     else:  # every op is proved on its own inputs; a table needs those of whole cells
         assert proof.rule is not None
         ids = reachable_cell_inputs(proof.rule)
-        with standard_settings(threads=1):
-            decide = CellCache(predictor.model).decide
+        decide = CellCache(predictor.model).decide
         outputs = passed_outputs(proof.rule.encoding, decide, proof.rule.cell_inputs(ids))
         table = closed_table(proof.rule.whole, ids, outputs)
     file = checkpoint.with_suffix(DECISIONS_SUFFIX)

@@ -19,7 +19,6 @@ from trm.cells.proof.program import CellProgram
 from trm.cells.proof.proof import Proof, Tested
 from trm.cells.proof.search import ByOpInputs, BySolving, hunt, shown_on, smallest_wrong
 from trm.runtime.progress import Report, listening, report
-from trm.runtime.torch_settings import standard_settings
 from trm.solving.solver import Solver
 
 SEARCHED = 20_000  # structured problems to try where an op input is incorrect
@@ -54,10 +53,8 @@ def _proved(solver: Solver, search: int, bounded: bool) -> Proof:
     rule, explored = provable(model, task), None
     known: dict[str, Any] = {"rule": rule}
     if rule.codes:
-        with standard_settings(threads=1):
-            network = CellCache(model)
         true = task.local_rule(latent=True)
-        explored = explore(true, rule, network.decide, task)
+        explored = explore(true, rule, CellCache(model).decide, task)
         tested = Tested(explored.agreed, explored.digits)
         known["explored"] = explored
         comparison = compare(model, rule, explored.numbers, bounded, explored.labels)
