@@ -111,17 +111,9 @@ class IterativePredictor(Predictor):
                 if noise is not None:
                     noise.keep(~last)
 
-    @standard_settings()
-    @torch.no_grad()
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
         """See `Predictor`. A curve has a point for each step, also after a row has settled."""
-        seen = [
-            (step.cells, step.halt_logits.float().sigmoid(), step.settled)
-            for step in self._steps(inputs, steps or self.max_steps, halt=False)
-        ]
-        cells, confidence, stops = (
-            torch.stack(parts).cpu().numpy() for parts in zip(*seen, strict=True)
-        )
+        cells, confidence, stops = self._every_step(inputs, steps or self.max_steps)
         exact = ((cells == labels) | (inputs != symbols.MASK)).all(axis=(2, 3))  # [T, B]
         halts = np.where(stops.any(axis=0), stops.argmax(axis=0) + 1, 0)
         curves = []
@@ -132,16 +124,22 @@ class IterativePredictor(Predictor):
         answers = cells[halts - 1, np.arange(len(inputs))]  # -1, the last step, without a halt
         return Trace("confidence over supervision steps", answers, curves)
 
-    @standard_settings()
-    @torch.no_grad()
     def watched(self, inputs: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
         """Return all cells after each step, uint8 [T, B, H, W], and confidence, float32 [T, B].
 
         No sample stops before ``steps``.
         """
+        return self._every_step(inputs, steps)[:2]
+
+    @standard_settings()
+    @torch.no_grad()
+    def _every_step(
+        self, inputs: np.ndarray, steps: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the same as `watched`, and whether each row has settled, bool [T, B]."""
         seen = [
-            (step.cells, step.halt_logits.float().sigmoid())
+            (step.cells, step.halt_logits.float().sigmoid(), step.settled)
             for step in self._steps(inputs, steps, halt=False)
         ]
-        cells, confidence = (torch.stack(part).cpu().numpy() for part in zip(*seen, strict=True))
-        return cells, confidence
+        cells, confidence, settled = (torch.stack(part) for part in zip(*seen, strict=True))
+        return cells.cpu().numpy(), confidence.cpu().numpy(), settled.cpu().numpy()
