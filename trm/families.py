@@ -45,7 +45,7 @@ RESTORE_NOTE = "trm.cells.proof.notes.restored"
 # Module with the functions of `Solver.from_pretrained`, `save_pretrained` and `push_to_hub`.
 SHARING = "trm.extras.sharing"
 
-# Released dotted name of a class that has moved → its name today. Checkpoints name networks,
+# Released dotted name of a class or function → its name today. Checkpoints name networks,
 # configs name networks and modules, and a proof is of a network by its released name.
 RELEASED = {
     "trm.models.cell.CellModel": "trm.cells.model.CellModel",
@@ -64,6 +64,7 @@ RELEASED = {
     "trm.training.samples.SolutionSamples": "trm.cells.samples.SolutionSamples",
     "trm.evaluation.measure.Settings": "trm.evaluation.measure.EvaluationSettings",
     "trm.solving.rollout.Rollout": "trm.solving.rows.FilledCanvases",
+    "trm.solving.rollout.free_running": "trm.solving.rows.fill_row_by_row",
     "trm.extras.analysis.gap.Settings": "trm.extras.analysis.gap.GapSettings",
     "trm.extras.analysis.probe.Settings": "trm.extras.analysis.probe.ProbeSettings",
 }
