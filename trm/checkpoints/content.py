@@ -205,8 +205,10 @@ def save_model(
         settings: of solving, such as ``solve_steps=8`` of a recursive transformer.
 
     Raises:
-        ValueError: the model belongs to no family.
+        ValueError: the model belongs to no family, or the task is none.
     """
+    if not isinstance(task, Task):
+        raise ValueError(f"a task is like canvas.multiplication.Multiplication(), not {task!r}")
     content = new_content(model, task, canvas, **settings)
     write_bytes(Path(file), pack(content, {}, dict(model.state_dict())))
 

@@ -8,11 +8,15 @@ import pytest
 import torch
 from safetensors import safe_open
 
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
 from canvas.problems import Problems
+from trm import save_model
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, SHIPPED, find_checkpoint, read_task
 from trm.checkpoints.content import load_checkpoint, pack, unpack
 from trm.checkpoints.loading import load_solver
 from trm.io.files import files_below
+from trm.models import GPT, GPTConfig, RecursiveConfig, TinyRecursiveModel
 
 
 @pytest.fixture
@@ -52,6 +56,36 @@ def test_file_folder_and_exported_weights_solve_alike(checkpoint, trained, expor
     expected = [s.record() for s in load_solver(checkpoint, device="cpu").solve(problems)]
     for path in (trained, exported, exported.parent):
         assert [s.record() for s in load_solver(path, device="cpu").solve(problems)] == expected
+
+
+RECURSIVE = TinyRecursiveModel(RecursiveConfig(hidden_size=16, num_heads=2))
+
+
+@pytest.mark.parametrize(
+    ("network", "settings"),
+    [
+        (RECURSIVE, {"solve_steps": 3}),
+        (GPT(GPTConfig(height=5, width=6, hidden_size=16, num_heads=2)), {}),
+    ],
+    ids=["recursive", "gpt"],
+)
+def test_a_network_of_no_training_is_saved_with_its_task(network, settings, tmp_path):
+    task = Multiplication("standard", base=7, digits_a=(1, 2))
+    save_model(file := tmp_path / "mine.safetensors", network, task, Canvas(5, 6), **settings)
+    solver = load_solver(file, device="cpu")
+    assert (solver.task, solver.canvas) == (task, Canvas(5, 6))
+    assert getattr(solver.predictor, "max_steps", None) == settings.get("solve_steps")
+    loaded = solver.predictor.model.state_dict()
+    assert all((value == loaded[name]).all() for name, value in network.state_dict().items())
+
+
+def test_what_no_command_could_load_is_not_saved(tmp_path):
+    file = tmp_path / "mine.safetensors"
+    with pytest.raises(ValueError, match="a task is like canvas"):
+        save_model(file, RECURSIVE, "lattice")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="Linear belongs to no family"):
+        save_model(file, torch.nn.Linear(1, 1), Multiplication())
+    assert not file.exists()
 
 
 def test_bfloat16_weights_are_half_as_large_and_load_as_float32(checkpoint, exported, tmp_path):
