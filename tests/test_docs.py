@@ -233,7 +233,7 @@ def test_the_laws_of_an_own_rule_hold(own_folder, monkeypatch):
     assert laws.cell_inputs == 301
 
 
-def test_own_classes_from_python(own_folder, monkeypatch, capsys):
+def test_own_classes_are_used_from_python(own_folder, monkeypatch, capsys):
     monkeypatch.chdir(own_folder)
     monkeypatch.syspath_prepend(str(own_folder))
     last = blocks(ROOT / "docs/extending.md", "python")[-1]

@@ -61,7 +61,7 @@ def installed(wheel, tmp_path_factory) -> Path:
     return bin_
 
 
-def test_it_holds_every_module_the_configs_and_two_models(repository, wheel):
+def test_a_wheel_contains_modules_configs_and_two_models(repository, wheel):
     wanted = {
         file.relative_to(repository).as_posix()
         for package in PACKAGES

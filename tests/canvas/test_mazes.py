@@ -157,7 +157,7 @@ def test_updates_end_if_nothing_settles():
     assert calls == [2] * 5
 
 
-def test_what_is_left_of_loops_is_no_dead_end():
+def test_loops_leave_no_dead_end():
     task = Maze(length=(9, 9), loops=2)
     drawing = task.canvas_layout.draw_worked(sample(task, 0, "train", 0, np.arange(20)))
     closed = drawn_cell_inputs(RULE, drawing).outputs["closed"].reshape(drawing.truth.shape)

@@ -65,7 +65,7 @@ def test_stored_outputs_are_complete(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_its_cells_name_existing_configs_and_files(name):
+def test_cells_of_a_notebook_name_existing_files(name):
     """Links, imports, commands and their configs; the cells are run below, or by make notebooks."""
     for cell in read(name)["cells"]:
         if cell["cell_type"] == "markdown":
@@ -86,7 +86,7 @@ def test_its_cells_name_existing_configs_and_files(name):
                     parser_of(first).parse_args(words)
 
 
-def test_the_quickest_runs_and_its_laws_hold(tmp_path, monkeypatch, capsys):
+def test_the_quickest_notebook_runs_and_its_laws_hold(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     module = type(sys)("notebook")
     monkeypatch.setitem(sys.modules, "notebook", module)  # its classes are looked up there
@@ -105,7 +105,7 @@ def test_the_quickest_runs_and_its_laws_hold(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_it_runs_in_a_kernel(name, tmp_path):
+def test_a_notebook_runs_in_a_kernel(name, tmp_path):
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
     with warnings.catch_warnings():

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 
-def test_it_learns_sums_without_a_warning(repository, tmp_path):
+def test_the_example_learns_sums_without_a_warning(repository, tmp_path):
     """In a process of its own, as users run it: here, pytest turns warnings into errors."""
     words = [sys.executable, str(repository / "examples/train_with_lightning.py"), "--epochs", "4"]
     environment = {**os.environ, "PYTHONPATH": str(repository), "OMP_NUM_THREADS": "1"}

@@ -136,7 +136,7 @@ def changed(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Calla
 
 @pytest.fixture(scope="session")
 def adder(changed: Callable[..., Path]) -> Path:
-    """The checkpoint's network, said to add two or three numbers of one or two digits."""
+    """The checkpoint's network, labelled as one that adds two or three numbers."""
     task = task_data(Addition("column", digits=(1, 2), addends=(2, 3)))
     return changed(lambda content: content[DATA_KEY].update(task=task), "adder")
 
@@ -155,7 +155,7 @@ def shipped() -> Solver:
 
 @pytest.fixture(scope="session")
 def base_2(repository: Path) -> Solver:
-    """A proved model, of whose 184 cell inputs turned canvases have others."""
+    """A proved model; turned canvases have cell inputs beyond its 184."""
     return load_solver(repository / "docs/models/lattice-base2-seed0.safetensors", device="cpu")
 
 
@@ -174,7 +174,7 @@ Learn = Callable[..., Trained]
 
 @pytest.fixture(scope="session", autouse=True)
 def _fewer_problems_beside_a_proof():
-    """Those that say how much of what there is to see training shows."""
+    """Compare the rule with fewer canvases than a real proof does."""
     with pytest.MonkeyPatch.context() as patch:
         for module in ("compare", "latent"):
             patch.setattr(f"trm.cells.proof.{module}.THOROUGH", (500, 50))
@@ -225,13 +225,13 @@ def binary(learn: Learn) -> Trained:
 
 
 @pytest.fixture(scope="session")
-def inventor(learn: Learn) -> tuple[CellModel, Task]:
-    """A model that was told its carries, and goes for one that was not."""
+def latent_model(learn: Learn) -> tuple[CellModel, Task]:
+    """A model that learned its carry with hints, with the config of one without; and its task."""
     task = Multiplication(base=2, layout="lattice", digits_a=(1, 4), digits_b=(1, 4), smallest=0)
-    told = learn(task, latent=True).model
+    hinted = learn(task, latent=True).model
     codes = {"carry": 4}  # as many as there are classes: none, 0, 1, and one that begins a row
-    model = CellModel(replace(told.config, codes=codes))
-    model.load_state_dict(told.state_dict())
+    model = CellModel(replace(hinted.config, codes=codes))
+    model.load_state_dict(hinted.state_dict())
     return model.eval(), task
 
 
@@ -244,7 +244,7 @@ def ternary(learn: Learn) -> Trained:
 
 @pytest.fixture(scope="session")
 def written(learn: Learn) -> Trained:
-    """Of a cell that works in steps."""
+    """With a cell of several ops."""
     ends = {"digits_a": (1, 3), "digits_b": (1, 3)}
     return learn(Multiplication(base=3, layout="standard", smallest=0, **ends))
 

@@ -57,8 +57,8 @@ def test_a_run_gets_cold_and_its_model_solves(command, tmp_path):
     assert "101 x 11 = " in solved.out
 
 
-def test_merged_op_inputs_are_those_of_canvases_each_once(inventor):
-    model, task = inventor
+def test_merged_op_inputs_are_those_of_canvases_each_once(latent_model):
+    model, task = latent_model
     rule = task.local_rule(latent=True)
     samples = SolutionSamples(task, Canvas(margin=2), "train", 0, 512, 64)
     pages = [samples.__getitems__(list(range(start, start + 64))) for start in range(0, 512, 64)]

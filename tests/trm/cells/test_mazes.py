@@ -94,7 +94,7 @@ def test_all_cells_at_once_reach_the_same_end(solver):
     assert steps <= model.settling_steps(loop.context).max()
 
 
-def test_of_loops_everything_but_dead_ends_is_left(solver):
+def test_a_maze_with_loops_keeps_all_but_dead_ends(solver):
     task = Maze(length=(5, 5), loops=1)
     drawing = task.canvas_layout.draw_worked(task.parsed([LOOP]))
     filled = run_wavefront(solver.predictor.model, torch.from_numpy(drawing.masked)).tokens.numpy()

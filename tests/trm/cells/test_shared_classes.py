@@ -65,7 +65,7 @@ def test_blank_is_no_digit_and_mask_and_sign_are_never_written():
 @pytest.mark.parametrize("heads", [0, 2])
 @pytest.mark.parametrize("layout", TASKS)
 @torch.no_grad()
-def test_it_computes_as_the_model_whose_weights_are_not_shared(layout: str, heads: int) -> None:
+def test_shared_classes_compute_as_separate_weights(layout: str, heads: int) -> None:
     small = model(layout, num_heads=heads)
     plain = CellModel(replace(small.config, shared_classes=False))
     own = {n: part for n, part in small.state_dict().items() if not n.startswith("embed_shared")}
@@ -99,7 +99,7 @@ def test_without_attention_a_cell_adds_its_neighbours_messages():
 @pytest.mark.parametrize("settings", [{}, {"num_heads": 2}, {"shared_classes": False}])
 @pytest.mark.parametrize("layout", TASKS)
 @torch.no_grad()
-def test_its_rounding_is_within_the_bound(layout: str, settings: dict) -> None:
+def test_rounding_of_shared_classes_is_within_the_bound(layout: str, settings: dict) -> None:
     net, ids = model(layout, **settings), IDS[layout]
     inputs = net.reader.decode(ids)
     decided = net.decided(net.cells(inputs)[0]).unbind(1)

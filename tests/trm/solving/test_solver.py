@@ -190,7 +190,7 @@ def both_orders(first: tuple[float, bool], second: tuple[float, bool], vote: str
     return solution
 
 
-def test_if_both_orders_agree_the_solution_is_of_the_given_order():
+def test_agreeing_orders_give_the_solution_of_the_given_one():
     solution = both_orders((0.9, False), (0.8, False))
     assert solution.answer == 4140
     assert (solution.agreement, solution.views, solution.uncalibrated_reason) == (1.0, 2, "")
@@ -203,7 +203,7 @@ def test_if_both_orders_agree_the_solution_is_of_the_given_order():
 
 
 @pytest.mark.parametrize("vote", ["majority", "max_confidence"])
-def test_of_differing_orders_the_more_confident_one_wins(vote):
+def test_the_more_confident_of_differing_orders_wins(vote):
     solution = both_orders((0.9, True), (0.95, False), vote)
     assert solution.answer == 4140
     assert solution.agreement == 0.5

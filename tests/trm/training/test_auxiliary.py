@@ -107,7 +107,7 @@ def test_a_class_is_at_the_token_that_writes_its_cell():
 
 
 @pytest.mark.parametrize("kind", [RowStepSamples, SequenceSamples])
-def test_samples_are_those_of_a_run_without(kind):
+def test_auxiliary_labels_change_no_other_part_of_a_sample(kind):
     without, batch = samples(kind, names=(), view="shifted"), samples(kind, view="shifted")
     assert "auxiliary" not in without
     assert batch.keys() - without.keys() == {"auxiliary"}
@@ -189,7 +189,7 @@ def test_auxiliary_losses_are_added_under_both_schedules():
     assert (later.batch["auxiliary"] == UNDEFINED).all()  # the samples are older than the losses
 
 
-def test_a_gpt_learns_them_at_its_own_tokens():
+def test_a_gpt_learns_auxiliary_classes_at_its_own_tokens():
     parts: dict[str, Any] = {"optimizer": OptimizerConfig(), "schedule": ScheduleConfig()}
     batch, losses = samples(SequenceSamples), []
     for auxiliary in ({}, NAMES):

@@ -60,7 +60,7 @@ def test_a_run_has_the_pictures_of_a_recursive_one_and_is_scored(trained_gpt, co
     assert three.operands == (9, 0, 999)
 
 
-def test_its_calibration_fits_the_validation_rows_and_is_kept(trained_gpt):
+def test_a_calibration_fits_validation_rows_and_is_saved(trained_gpt):
     kept = Calibration(**last_of(trained_gpt)[CHECKPOINT_KEY]["calibration"])
     assert kept != Calibration()
     solver = load_solver(next(trained_gpt.rglob("last.ckpt")), device="cpu")

@@ -42,7 +42,7 @@ def test_a_share_of_the_samples_comes_from_a_fixed_training_set():
         assert problems[~long].to_ints() == plain[~long].to_ints()
 
 
-def test_a_run_without_priming_is_the_run_of_before():
+def test_priming_without_a_share_changes_no_sample():
     plain, none = data_of(), data_of(priming=None)
     assert "primed" not in plain.state_dict()
     with_none = PrimedProblems(TASK, Priming(LONG, 10, 0.0), seed=3)

@@ -128,7 +128,7 @@ def test_puzzles_of_a_file_are_solved(fitted, command, tmp_path):
     assert np.load(tmp_path / "out.npy").shape == test.inputs.shape
 
 
-def test_what_puzzles_lack_is_refused(fitted, checkpoint, command, tmp_path):
+def test_options_that_puzzles_lack_are_refused(fitted, checkpoint, command, tmp_path):
     file = tmp_path / "puzzles.txt"
     file.write_text("1...............\n")
     solve, run = ("solve", "--checkpoint", fitted / RUN), fitted / RUN

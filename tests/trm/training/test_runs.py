@@ -199,7 +199,7 @@ def test_a_run_stopped_in_its_first_epoch_resumes_from_its_best(command, debug, 
     assert load(halves / RUN)["global_step"] == 2
 
 
-def test_of_runs_the_newest_that_has_a_checkpoint_goes_on(begun, tmp_path, monkeypatch, caplog):
+def test_the_newest_run_with_a_checkpoint_is_resumed(begun, tmp_path, monkeypatch, caplog):
     shutil.copytree(begun / "runs", tmp_path / "runs")
     monkeypatch.chdir(tmp_path)
     settings = Namespace(save_dir="runs", name="debug", version=None)

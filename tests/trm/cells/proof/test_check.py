@@ -285,14 +285,14 @@ def test_tables_of_unknown_layouts_prove_nothing(tmp_path, capsys):
         assert f"is no table that can be checked: {why}" in said.err
 
 
-def test_without_a_folder_it_prints_how_to_call_it():
+def test_the_checker_without_a_folder_prints_its_usage():
     words = [sys.executable, check.__file__]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 2
     assert ran.stderr == "usage: python check.py FOLDER, the folder of a proof\n"
 
 
-def test_it_needs_nothing_of_this_package():
+def test_the_checker_imports_nothing_of_this_package():
     """It is run alone in tests/trm/commands/test_prove.py."""
     source = Path(check.__file__).read_text()
     assert "trm" not in source.replace("`trm", "")

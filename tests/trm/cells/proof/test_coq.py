@@ -74,7 +74,7 @@ def matrix(text: str, name: str) -> list[list[int]]:
     return [list(map(int, row)) for row in numbers]
 
 
-def test_the_file_has_all_weights(case):
+def test_a_file_for_coq_has_all_weights(case):
     model, text = case.model, case.text
     block = model.layers[0]
     parts = {"embed_tokens": model.embed_tokens, "embed_messages": model.embed_messages}

@@ -38,8 +38,8 @@ def permuted(model: CellModel, order: list[int]) -> CellModel:
     return found.eval()
 
 
-def test_exploration_finds_the_meaning_of_each_latent_code(inventor) -> None:
-    (model, task), order = inventor, [2, 0, 3, 1]
+def test_exploration_finds_the_meaning_of_each_latent_code(latent_model) -> None:
+    (model, task), order = latent_model, [2, 0, 3, 1]
     rule = task.local_rule(latent=True)
     found = explore(rule, rule.with_codes({"carry": 4}), CellCache(permuted(model, order)).decide)
     assert found.complete
@@ -48,8 +48,10 @@ def test_exploration_finds_the_meaning_of_each_latent_code(inventor) -> None:
     assert pairs == {(true, order.index(true)) for true in range(rule.signals["carry"])}
 
 
-def test_latent_codes_are_proved_and_damaged_ones_refuted(inventor, work, tmp_path, capsys) -> None:
-    model, task = inventor
+def test_latent_codes_are_proved_and_damaged_ones_refuted(
+    latent_model, work, tmp_path, capsys
+) -> None:
+    model, task = latent_model
     proof = prove(Solver(CellPredictor(model), task), bounded=False)
     assert proof.verdict == PROVED
     drawing = task.canvas_layout.draw_worked(Problems.from_ints([(3, 5)], 2), 4, 5)
@@ -69,8 +71,8 @@ def test_latent_codes_are_proved_and_damaged_ones_refuted(inventor, work, tmp_pa
     assert proof.counterexample is not None
 
 
-def test_a_cold_softmax_passes_on_single_latent_codes(inventor) -> None:
-    model, task = inventor
+def test_a_cold_softmax_passes_on_single_latent_codes(latent_model) -> None:
+    model, task = latent_model
     problems = Problems.from_ints([(13, 11)], 2)
     height, width = task.canvas_layout.draw(problems).canvases.shape[1:]
     drawing = task.canvas_layout.draw_worked(problems, height + 1, width + 1, top=1)
@@ -94,8 +96,8 @@ def test_a_cold_softmax_passes_on_single_latent_codes(inventor) -> None:
     torch.testing.assert_close(cold["carry"], expected, atol=1e-4, rtol=1e-4)
 
 
-def test_a_reachable_set_that_lacks_an_input_is_refused(inventor, monkeypatch) -> None:
-    model, task = inventor
+def test_a_reachable_set_that_lacks_an_input_is_refused(latent_model, monkeypatch) -> None:
+    model, task = latent_model
     rule = task.local_rule(latent=True)
     mine = rule.with_codes(model.config.codes)
     known = CellCache(model)

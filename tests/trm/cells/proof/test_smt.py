@@ -47,7 +47,7 @@ def unexpected(text: str, *names: str) -> set[str]:
 
 
 @pytest.mark.parametrize("layout", smt.LAYOUTS)
-def test_the_file_asks_for_every_law_by_its_name(layout):
+def test_a_file_for_smt_asks_for_every_law_by_name(layout):
     text = smt.to_smt(learned(layout, 2))
     rows = check.LAYOUTS[layout]
     of = check.lattice_laws if layout == "lattice" else check.column_laws

@@ -35,7 +35,7 @@ def test_the_documented_examples_of_answers_are_read(text, number):
         ("\\boxed{}", None),
     ],
 )
-def test_numbers_in_other_texts(text, number):
+def test_numbers_are_read_in_other_texts(text, number):
     assert read_number(text) == number
 
 

@@ -233,7 +233,7 @@ def test_every_control_of_the_page_works(repository, tmp_path):
     assert found["measured"]["status"] == "lattice: 8 of 8 random problems correct."
 
 
-def test_it_is_one_small_file_and_names_of_models_are_escaped(repository):
+def test_a_web_page_is_one_small_file_with_escaped_names(repository):
     for file in FILES[:2]:
         text = page([shown(repository / file)])
         assert len(text.encode()) < 2**20
