@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from filelock import FileLock
 
 from trm.commands import cli
@@ -45,6 +44,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread():
+    import torch  # not above: the process that only hands tests to workers needs none
+
     torch.set_num_threads(1)
 
 
