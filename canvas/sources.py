@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "dd0c903e60ae81fe7a7a540b8bad0613ed9502f9615b021ca7defa7bc6f33466"
+SOURCES = "c6ad65de93454ab61b085716d9e0ea05f7ba33e6998f00a1d88750ea9fa04083"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

@@ -68,6 +68,10 @@ class Task(ABC):
         warnings.warn("Task.layout_impl is canvas_layout now", DeprecationWarning, stacklevel=2)
         return self.canvas_layout
 
+    @layout_impl.setter
+    def layout_impl(self, layout: Layout) -> None:
+        self.canvas_layout = layout
+
     @property
     @abstractmethod
     def longest(self) -> tuple[int, ...]:

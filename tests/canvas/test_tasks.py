@@ -39,6 +39,8 @@ def test_a_tasks_layout_has_its_released_name_too():
     task = Multiplication("standard")
     with pytest.warns(DeprecationWarning, match="layout_impl is canvas_layout now"):
         assert task.layout_impl is task.canvas_layout
+    task.layout_impl = other = Standard()
+    assert task.canvas_layout is other
 
 
 def test_a_task_has_ranges_and_the_extent_of_its_longest_problem():
