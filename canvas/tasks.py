@@ -6,6 +6,7 @@ from typing import Any
 from canvas.addition import Addition
 from canvas.choices import class_name, resolve
 from canvas.division import Division
+from canvas.modular import Modular
 from canvas.multiplication import Multiplication
 from canvas.subtraction import Subtraction
 from canvas.task import ADDED, Task
@@ -15,6 +16,7 @@ TASKS: dict[str, type[Task]] = {
     "addition": Addition,
     "subtraction": Subtraction,
     "division": Division,
+    "modular": Modular,
 }
 
 
@@ -27,7 +29,8 @@ def task_class(name: str) -> type[Task]:
 
 def task_of(text: str, task: str | None = None, layout: str | None = None, base: int = 10) -> Task:
     """The task of a problem as it is typed: as named, or by its sign; in a layout, or its first."""
-    signed = (kind for kind in TASKS.values() if any(sign in text for sign in kind.signs))
+    kinds = reversed(TASKS.values())  # a sign of a later one decides: a product may be modulo p
+    signed = (kind for kind in kinds if any(sign in text for sign in kind.signs))
     kind = task_class(task) if task else next(signed, Multiplication)
     layout = layout or next(iter(kind.layouts))
     if any(one.name == "base" for one in fields(kind)):  # type: ignore[arg-type]

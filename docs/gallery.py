@@ -28,8 +28,9 @@ from trm.models.positions import Position
 DOCS = Path(__file__).parent
 PAGE = DOCS / "gallery.md"
 PROBLEMS = {"multiplication": "321x654", "addition": "604+87", "subtraction": "604-87"}
-PROBLEMS |= {"division": "1101/10"}
+PROBLEMS |= {"division": "1101/10", "modular": "101x1101%111"}
 CARRIES = ("carry", "sum_carry", "borrow")  # signals that are drawn beside a canvas
+SIGNED = {"waves"}  # layouts whose carries are 0, 1 or -1
 
 GPT, RECURSIVE = "a GPT that adds", "a recursive transformer that adds, with attention to all cells"
 STUDY = "log/2026-11.md#2026-11-24-study-encodings"
@@ -105,8 +106,8 @@ log.
 
 A canvas is filled in downwards, each row from the right to the left; `_` is a blank cell. Beside it
 are the carries of each cell to the cell on its left, in a product (`carry`), in a sum
-(`sum_carry`) and in a difference (`borrow`); `·` is no carry. A cell model decides these signals
-as it decides its symbol, and
+(`sum_carry`) and in a difference (`borrow`); `·` is no carry, `+` and `-` are 1 and -1. A
+cell model decides these signals as it decides its symbol, and
 [only such decisions](generalisation.md#what-is-given-what-is-learned) pass from cell to cell.
 
 *Cell inputs* is the number of distinct inputs of a cell; for a cell with several ops, of all its
@@ -141,7 +142,8 @@ def draw(task: Task, problem: str) -> Iterator[str]:
     columns = {problem: to_text(drawing.truth[0])}
     if rule:
         signals = draw_signals(rule, drawing)
-        columns |= {name: digits_of(signals[name][0]) for name in CARRIES if name in signals}
+        drawn = signs_of if task.layout in SIGNED else digits_of
+        columns |= {name: drawn(signals[name][0]) for name in CARRIES if name in signals}
     yield first_sentence(task.canvas_layout)
     yield f"```text\n{beside(columns)}\n```"
     yield "\n".join(messages(rule)) if rule else NO_RULE
@@ -156,6 +158,11 @@ def first_sentence(thing: object) -> str:
 def digits_of(classes: np.ndarray) -> str:
     """Draw classes of a carry as digits: class 0 is `·`, class 1 + n is n."""
     return "\n".join("".join("·" if n == 0 else str(n - 1) for n in row) for row in classes)
+
+
+def signs_of(classes: np.ndarray) -> str:
+    """Draw classes of a signed carry: class 0 is `·`, 1 is `+`, 2, a carry of -1, is `-`."""
+    return "\n".join("".join("·+-"[n] for n in row) for row in classes)
 
 
 def beside(columns: dict[str, str]) -> str:

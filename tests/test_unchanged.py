@@ -16,6 +16,7 @@ from canvas.cells.drawn import draw_signals
 from canvas.division import Division
 from canvas.drawing import row_steps, sequences
 from canvas.mazes import Maze
+from canvas.modular import Modular
 from canvas.sampling import sample
 from canvas.tasks import TASKS as TASK_KINDS
 from trm import load_solver, solve
@@ -29,7 +30,7 @@ TASKS = {
     f"{name} base {base}": (kind, name, base)
     for kind in TASK_KINDS.values()
     for name in kind.layouts
-    for base in ((2,) if kind is Division else (2, 3, 10))
+    for base in ((2,) if kind in (Division, Modular) else (2, 3, 10))
 }
 
 
@@ -51,7 +52,7 @@ def drawn(name: str) -> str:
     parts: list[np.ndarray] = []
     for split in ("train", "validation", "test"):
         problems = sample(task, 3, split, 1, np.arange(40))
-        size = 32 if kind is Division else 14  # rows of a division
+        size = 32 if kind in (Division, Modular) else 14  # high canvases
         drawing = task.canvas_layout.draw_worked(problems, size, 14)
         steps = row_steps(drawing)
         parts += [drawing.truth, drawing.given, steps.inputs, steps.labels, *sequences(drawing)]

@@ -1,19 +1,26 @@
-"""Subtraction, division and Rule 110: layouts, rules, what is refused."""
+"""Subtraction, division, products modulo p and Rule 110: layouts, rules, what is refused."""
+
+from random import Random
 
 import numpy as np
 import pytest
 
 from canvas.cells.check import check_reachable
+from canvas.cells.drawn import drawn_cell_inputs
 from canvas.cells.reachable import reachable_cell_inputs
 from canvas.check import check_layout
 from canvas.division import Division
+from canvas.layouts import read
+from canvas.modular import Modular
 from canvas.picture import to_text
 from canvas.rule110 import Rule110
 from canvas.subtraction import Subtraction
 from canvas.symbols import ALL_CHARACTERS
 from canvas.task import Task
+from canvas.tasks import task_of
 
-TASKS = (Subtraction(), Subtraction(base=3), Division(), Rule110())
+MODULAR = Modular(digits_a=(2, 6), digits_b=(1, 6))
+TASKS = (Subtraction(), Subtraction(base=3), Division(), MODULAR, Rule110())
 
 
 def drawn(task: Task, text: str) -> str:
@@ -31,6 +38,9 @@ def test_rule_layout_and_reachable_inputs_agree(task):
 def test_drawn_solutions_are_those_of_the_docs():
     assert drawn(Subtraction(), "1000-999") == "_1000\n-_999\n_0001"
     assert drawn(Division(), "1/11").splitlines()[:2] == ["__01", "/11_"]
+    product = drawn(MODULAR, "10x1%101").splitlines()
+    assert product[:3] == ["_10_", "_1__", "%101"] or product[:3] == ["__10", "___1", "%101"]
+    assert product[-1] == "_010"
     assert drawn(Rule110(), "00010").splitlines()[1:] == [
         "00110",
         "01110",
@@ -60,6 +70,10 @@ def test_the_extent_fits_shorter_divisors_too(digits):
         ),
         (Division(), "12/1", "is not a whole number from 0 up in base 2"),
         (Rule110(), "0120", "is no rule110; write it like"),
+        (MODULAR, "11x1%11", "11 x 1 % 11 is no problem of the task product modulo p: the third"),
+        (MODULAR, "0x1%1", "the third number is at least 2, and the first one is below it"),
+        (MODULAR, "1%1%11", "is no product modulo p; write it like 101x1101%111"),
+        (MODULAR, "1x10", "is no product modulo p; write it like 101x1101%111"),
     ],
 )
 def test_problems_that_a_task_refuses_get_a_reason(task, text, why):
@@ -67,6 +81,36 @@ def test_problems_that_a_task_refuses_get_a_reason(task, text, why):
         task.parse(text)
 
 
-def test_division_in_another_base_is_refused_in_a_sentence():
+def test_another_base_than_two_is_refused_in_a_sentence():
     with pytest.raises(ValueError, match="division is in base 2, not 10: set base to 2"):
         Division(base=10)
+    with pytest.raises(ValueError, match="products modulo p are in base 2, not 10: set base to 2"):
+        Modular(base=10)
+
+
+def test_a_sign_that_only_one_task_has_decides():
+    assert task_of("101x11%111", base=2) == Modular()
+    assert task_of("101x11", base=2).answer((5, 3)) == 15
+
+
+@pytest.mark.parametrize("bits", [7, 40])
+def test_products_modulo_p_are_those_of_python_by_the_rule(bits):
+    """Structured ones: powers, 2^k - 1, p - 1, 0, and a second factor longer than p."""
+    random = Random(bits)
+    moduli = [2, 3, 2**bits - 1, 2**bits - 3, random.randrange(2 ** (bits - 1), 2**bits)]
+    problems = [
+        (a, b, p)
+        for p in moduli
+        for a in {0, 1, p - 1, p >> 1, random.randrange(p)}
+        for b in (0, 1, p - 1, 2 ** (bits - 1), random.randrange(4**bits))
+    ]
+    task = Modular()
+    drawing = task.canvas_layout.draw_worked(task.problems(problems))
+    found = drawn_cell_inputs(task.local_rule(), drawing)
+    filled = drawing.masked.copy()
+    filled[found.canvas, found.row, found.column] = found.outputs["symbol"]
+    filled = np.where(drawing.given, drawing.truth, filled)
+    canvases = [one[:height] for one, height in zip(filled, drawing.heights, strict=True)]
+    read_back = [read(canvas, task.canvas_layout, 2) for canvas in canvases]
+    assert [one.operands for one in read_back] == problems
+    assert [one.answer for one in read_back] == [a * b % p for a, b, p in problems]

@@ -14,7 +14,7 @@ The parts in this order, and where each begins:
 2. the rows and columns of canvases: `LAYOUTS`;
 3. enumerating the inputs of cells: `Enumeration`;
 4. the laws, one function each: `lattice_laws`, `column_laws`, `difference_laws`,
-   `division_laws`, `rule_110_laws`, `long_laws`;
+   `division_laws`, `rule_110_laws`, `modular_laws`, `long_laws`;
 5. the verdict: `main`.
 
 The file needs Python and NumPy, and nothing of the program that trained the network. It does not
@@ -48,7 +48,8 @@ SYMBOL, TOKEN = "symbol", "token"  # the symbol that a cell writes; the symbol t
 
 # Ids of symbols.
 DIGIT_IDS = [*range(1, 11), *range(18, 24)]  # of 0 to 9, and of A to F
-BLANK_ID, TIMES_ID, ASKED_ID, PLUS_ID, MINUS_ID, DIVIDED_ID = 11, 12, 13, 17, 78, 80
+BLANK_ID, TIMES_ID, ASKED_ID, PLUS_ID = 11, 12, 13, 17
+MINUS_ID, DIVIDED_ID, MODULO_ID = 78, 80, 88
 NUMBER_OF_SYMBOLS = 96  # at most
 
 # The name that a cell gives to a neighbour, and the direction of that neighbour's message.
@@ -133,14 +134,15 @@ def load(file: Path) -> Program:
 
 # Symbols that can stand in a column before the canvas is filled in.
 DIGIT, NONZERO_DIGIT, BLANK, ASKED, TIMES, PLUS = "digit", "nonzero", "blank", "asked", "×", "+"
-MINUS, DIVIDED, BIT = "-", "/", "bit"
+MINUS, DIVIDED, MODULO, BIT = "-", "/", "%", "bit"
 
 # Places: parts of a row, from right to left. A cell knows none of them; the laws differ.
 MARGIN, SIGN, GAP, UNITS, TENS, REST = "margin", "sign", "gap", "units", "tens", "rest"
 BEYOND_A = "beyond"  # on the left of the first number
-TOP = "top"  # in a division: the column on the left of the dividend
+TOP = "top"  # in a division: the column on the left of the dividend; modulo p: p's highest digit
+LOW = "low"  # modulo p: columns on the right of p
 END = "end"  # beyond the left edge of the canvas
-PLACES = (END, MARGIN, SIGN, GAP, UNITS, TENS, REST, TOP, BEYOND_A)
+PLACES = (END, MARGIN, SIGN, GAP, UNITS, TENS, LOW, REST, TOP, BEYOND_A)
 
 EDGE = "edge"  # in place of a row above: beyond the upper edge of the canvas
 
@@ -156,6 +158,7 @@ def symbol_ids(symbols: tuple[str, ...], base: int) -> list[int]:
         PLUS: [PLUS_ID],
         MINUS: [MINUS_ID],
         DIVIDED: [DIVIDED_ID],
+        MODULO: [MODULO_ID],
         BIT: DIGIT_IDS[:2],
     }
     return [number for symbol in symbols for number in ids[symbol]]
@@ -207,6 +210,7 @@ ADDEND, SUM, CARRIES = "addend", "sum", "carries"
 LATTICE_ROW, DIFFERENCE = "a row of the lattice", "difference"
 DIVISION = "a row of a division"
 TAPE, GENERATION = "tape", "a step of Rule 110"
+P, WAVES = "p", "a row of a product modulo p"
 
 # A row that is to be filled in.
 ASKED_COLUMNS = (
@@ -304,6 +308,28 @@ def division_columns(
     )
 
 
+def modular_columns(
+    given: str, low: tuple[str, ...], rest: tuple[str, ...], top: tuple[str, ...], sign: str
+) -> tuple[Column, ...]:
+    """Return the columns of a product modulo p: those on the right of p, those of p, the sign.
+
+    Args:
+        given: symbols of the margin and beyond the sign.
+        low: symbols on the right of p.
+        rest: symbols in the columns of p but the highest.
+        top: symbols in the column of p's highest digit.
+        sign: symbols on the left of it.
+    """
+    return (
+        Column("margin", MARGIN, (given,), left=("margin", "low", "rest")),
+        Column("low", LOW, low, left=("low", "rest")),
+        Column("rest", REST, rest, left=("rest", "top")),
+        Column("top", TOP, top, left=("sign",)),
+        Column("sign", SIGN, (sign,), left=("beyond", END)),
+        Column("beyond", BEYOND_A, (given,), left=("beyond", END)),
+    )
+
+
 @dataclass(frozen=True)
 class DifferenceRow(Row):
     """The row of a difference a - b."""
@@ -314,6 +340,26 @@ class DifferenceRow(Row):
         No borrow leaves the highest digit of a: the task has a >= b.
         """
         return (place != BEYOND_A) | (value(inputs["right.borrow"]) == 0)
+
+
+@dataclass(frozen=True)
+class WavesRow(Row):
+    """A row of a product modulo p."""
+
+    def occur(self, place: str, inputs: dict[str, np.ndarray]) -> np.ndarray:
+        """Return which of N inputs cells in a place can have, bool [N].
+
+        In the head S is known but for less than its unit. S is at least -p and below p, after an
+        addition below 2 p, and p is less than two units. So S has -2 to 2 units there, after an
+        addition up to 4, and 2 S at most 4.
+        """
+        if place != TOP:
+            return super().occur(place, inputs)
+        units = units_of_head(inputs)
+        added = np.isin(inputs["above.phase"], (ADD_0, ADD_1))
+        doubled = np.abs(2 * units + signed(inputs["right.sum"])) <= 4
+        fits = (units >= -2) & (units <= np.where(added, 4, 2))
+        return fits & (doubled | (inputs["above.phase"] != WAIT))
 
 
 STRAIGHT, MOVED = "straight from above", "moved by one column"
@@ -409,6 +455,29 @@ LAYOUTS: dict[str, tuple[Row, ...]] = {
         ),
         Row("work", ("b", "work"), division_columns(ASKED, ASKED, ASKED, ASKED), DIVISION),
     ),
+    # a; b; p, with the sign; rows to be filled in. The highest digits of a and p are in the column
+    # of p's highest digit, and b begins at the right end.
+    "waves": (
+        Row(
+            "a",
+            (EDGE,),
+            modular_columns(BLANK, (BLANK,), (DIGIT, BLANK), (DIGIT, BLANK), BLANK),
+            A,
+        ),
+        Row(
+            "b",
+            ("a",),
+            modular_columns(BLANK, (DIGIT,), (DIGIT, BLANK), (DIGIT, BLANK), BLANK),
+            B,
+        ),
+        Row("p", ("b",), modular_columns(BLANK, (BLANK,), (DIGIT,), (NONZERO_DIGIT,), MODULO), P),
+        WavesRow(
+            "work",
+            ("p", "work"),
+            modular_columns(ASKED, (ASKED,), (ASKED,), (ASKED,), ASKED),
+            WAVES,
+        ),
+    ),
     # A tape of bits, and the steps of Rule 110.
     "generations": (
         Row("tape", (EDGE,), aligned_columns(BLANK, BIT, (BIT,), (BLANK,)), TAPE),
@@ -494,6 +563,26 @@ FEW_CLASSES |= {
     "starts": 2,
     "inside": 2,
 }
+FEW_CLASSES |= {  # of products modulo p
+    "line": 3,
+    "points": 2,
+    "a": 2,
+    "b": 5,
+    "next": 5,
+    "phase": 7,
+    "step": 12,
+    "does": 10,
+    "wave": 10,
+    "change": 5,
+    "moved": 4,
+    "twice": 4,
+    "source": 4,
+    "added": 4,
+    "lifts": 4,
+    "up": 4,
+}
+# Signals of which an outline keeps the class, and no others, where a layout is listed.
+KEPT_IN_OUTLINES = {"waves": ("wave", "b")}
 MOST_OUTLINES = 128  # an upper bound on the number of outlines that occur
 
 
@@ -533,8 +622,8 @@ class Summaries:
     Number 0 stands for no cell.
 
     An *outline* is shorter. It records which cells can be side by side. It is a place, and for each
-    signal which range; in lattices and sums: none, the digit 0, or any other class. Number 0 stands
-    for no cell.
+    signal which range; in lattices and sums: none, the digit 0, or any other class. See also
+    `KEPT_IN_OUTLINES`. Number 0 stands for no cell.
 
     Attributes:
         count: of all summaries, S.
@@ -542,7 +631,9 @@ class Summaries:
             signal.
     """
 
-    def __init__(self, signals: list[str], base: int, long: bool) -> None:
+    def __init__(
+        self, signals: list[str], base: int, long: bool, kept: tuple[str, ...] | None = None
+    ) -> None:
         self.signals = signals
         firsts = [first_classes(name, base, long) for name in signals]
         self._shape = tuple(len(first) for first in firsts)
@@ -557,10 +648,11 @@ class Summaries:
             self.size[name] = np.append(1, sizes[its_range])
             self._range_of[name] = np.repeat(np.arange(len(first)), sizes)
         # What an outline keeps of each summary, as a number.
-        if not long:
+        if kept is not None:
+            ranges = ranges * np.isin(signals, kept)[:, None]
+        elif not long:
             ranges = np.minimum(ranges, 2)
-        _, kept = np.unique(ranges, axis=1, return_inverse=True)
-        self._kept = np.append(-1, kept.reshape(-1))
+        self._kept = np.append(-1, np.ravel_multi_index(tuple(ranges), self._shape))
         # Few outlines occur. They are numbered as they do.
         self._outlines: dict[tuple[str, int], int] = {}
         self._outline_of = {place: np.full(self.count, -1) for place in PLACES}  # -1: not yet
@@ -651,7 +743,8 @@ class Enumeration:
             for neighbour, direction in NEIGHBOURS_ABOVE.items()
         }
         signals = [signal for names in self.from_above.values() for signal in names]
-        self.summaries = Summaries(list(dict.fromkeys(signals)), base, long)
+        kept = KEPT_IN_OUTLINES.get(program.layout)
+        self.summaries = Summaries(list(dict.fromkeys(signals)), base, long, kept)
         self.as_above_right = self.summaries.with_only(self.from_above["above_right"])
         # A message from the right as one number: 0 if there is no cell on the right, else 1 + n.
         self.message_shape = tuple(self.classes[name] for name in self.from_right) or (1,)
@@ -1347,6 +1440,240 @@ def rule_110_laws(row: Row, place: str) -> Iterator[Law]:
 
 
 # ---------------------------------------------------------------------------------------------
+# Laws of products modulo p: S is doubled, a is added, p is added or taken, from the left on
+# ---------------------------------------------------------------------------------------------
+
+# Classes of the signal wave; of phase: the first two, then the others.
+ADD_0, ADD_1, TAKE_P, LESS, SAME, MORE, ZERO_SO_FAR, NEGATIVE, POSITIVE = range(1, 10)
+TAKE, WAIT, DOUBLE, FINISH = range(3, 7)
+ENDED, DONE = 3, 4  # classes of b, after none and the digits
+KEEPS_S, ADDS_P = 1, 2  # classes of answer
+
+
+def signed(classes: np.ndarray) -> np.ndarray:
+    """Return the signed digits of classes: 0, 1, and -1 for class 2."""
+    return np.where(classes == 2, -1, classes)
+
+
+def units_of_head(inputs: dict[str, np.ndarray]) -> np.ndarray:
+    """Return S in units of the head's column, without the digits on its right, int [N]."""
+    own = signed(inputs["above.digit"]) + signed(inputs["right.carry"])
+    return own + 2 * signed(inputs["above.twos"]) + 4 * signed(inputs["above.fours"])
+
+
+@dataclass
+class WaveCells(Cells):
+    """N cells of a product modulo p, and what follows from their inputs."""
+
+    @cached_property
+    def phase(self) -> np.ndarray:
+        """Class of what the head begins; none in all other columns.
+
+        Additions, subtractions, a row without a wave and doublings take turns. In place of the
+        doubling after the last digit of b the head finishes.
+        """
+        before, b = self.inputs["above.phase"], self.inputs["above.b"]
+        begins = (self.inputs["above_left.points"] > 0) | (before == DOUBLE)
+        cases = {
+            TAKE: np.isin(before, (ADD_0, ADD_1)),
+            WAIT: before == TAKE,
+            FINISH: (before == WAIT) & (b == ENDED),
+            DOUBLE: (before == WAIT) & (b != ENDED),
+        }
+        after = np.select([*cases.values()], [*cases], NONE)
+        phase = np.where(begins, np.where(value(b) > 0, ADD_1, ADD_0), after)
+        return phase if self.place == TOP else np.full(len(b), NONE)
+
+    @cached_property
+    def complete(self) -> np.ndarray:
+        """The digit of S, or in the head its number, before this row's wave."""
+        own = signed(self.inputs["above.digit"]) + signed(self.inputs["right.carry"])
+        return units_of_head(self.inputs) if self.place == TOP else own
+
+    @cached_property
+    def old(self) -> np.ndarray:
+        """The same of 2 S where S is doubled: then the digit comes from the right."""
+        wave, right = self.inputs["above_left.wave"], signed(self.inputs["right.sum"])
+        doubles = (self.phase == DOUBLE) | ((wave >= LESS) & (wave <= MORE))
+        doubled = 2 * self.complete + right if self.place == TOP else right
+        return np.where(doubles, doubled, self.complete)
+
+    @cached_property
+    def does(self) -> np.ndarray:
+        """Class of the column's wave: that above left, or the one that the head decides.
+
+        The head takes p if S has a positive number there, and doubles S and takes p or adds it so
+        that 2 S comes nearer to 0. At the end the wave finds the sign of S: that of the first digit
+        that is not 0.
+        """
+        sign = np.sign(self.old)
+        cases = {
+            ADD_0: self.phase == ADD_0,
+            ADD_1: self.phase == ADD_1,
+            TAKE_P: (self.phase == TAKE) & (sign > 0),
+            ZERO_SO_FAR: self.phase == FINISH,
+        }
+        begins = np.select([*cases.values()], [*cases], NONE)
+        begins = np.where(self.phase == DOUBLE, SAME - sign, begins)
+        wave = begins if self.place == TOP else self.inputs["above_left.wave"]
+        found = np.where(sign > 0, POSITIVE, np.where(sign < 0, NEGATIVE, ZERO_SO_FAR))
+        return np.where(wave == ZERO_SO_FAR, found, wave)
+
+    @cached_property
+    def adds(self) -> np.ndarray:
+        """What the wave adds in the column: a, p, -p or 0."""
+        wave, p = self.does, value(self.inputs["above.p"])
+        taken = (wave == TAKE_P) | (wave == LESS)
+        return (wave == ADD_1) * self.inputs["above.a"] + ((wave == MORE) * 1 - taken) * p
+
+    @cached_property
+    def answer(self) -> np.ndarray:
+        """Class of the last row: that on the right; where the sign is known, p is added or not."""
+        sign = np.where(self.does == NEGATIVE, ADDS_P, KEEPS_S)
+        begins = (self.does >= ZERO_SO_FAR) & (self.inputs["right.b"] == NONE)
+        right = self.inputs["right.answer"]
+        return np.where(right > NONE, right, np.where(begins, sign, NONE))
+
+    @property
+    def last(self) -> np.ndarray:
+        """Mask of the cells in the last row."""
+        return self.answer > NONE
+
+
+def factor_starts(cells: WaveCells) -> np.ndarray:
+    """a' = the digit of a, 0 without one; b' = p' = none; in the row of a."""
+    nothing = (cells.outputs["b"] == NONE) & (cells.outputs["p"] == NONE)
+    return (cells.outputs["a"] == value(cells.written)) & nothing
+
+
+def multiplier_starts(cells: WaveCells) -> np.ndarray:
+    """a' = a; b' = the digit of b; p' = none; in the row of b."""
+    a = cells.outputs["a"] == cells.inputs["above.a"]
+    return a & (cells.outputs["b"] == cells.written) & (cells.outputs["p"] == NONE)
+
+
+def modulus_starts(cells: WaveCells) -> np.ndarray:
+    """a' = a; p' = the digit of p; b' = b, with zeros on its left as far as p; in the row of p."""
+    least = np.minimum(cells.written, ZERO)
+    b = cells.outputs["b"] == np.maximum(cells.inputs["above.b"], least)
+    return (
+        (cells.outputs["a"] == cells.inputs["above.a"]) & b & (cells.outputs["p"] == cells.written)
+    )
+
+
+def no_wave_yet(cells: WaveCells) -> np.ndarray:
+    """S = 0 and wave' = phase' = none; in the rows of a, b and p, and beside the columns of b."""
+    names = ("digit", "twos", "fours", "sum", "carry", "phase", "wave", "borrow")
+    return np.logical_and.reduce([cells.outputs[name] == NONE for name in names])
+
+
+def sign_points_at_the_head(cells: WaveCells) -> np.ndarray:
+    """points' = 1 at the sign, which is above left of the head, and 0 elsewhere."""
+    sign = cells.row.content == P and cells.place == SIGN
+    return cells.outputs["points"] == int(sign)
+
+
+def nothing_beside(cells: WaveCells) -> np.ndarray:
+    """a' = b' = p' = none, and the cell stays blank; beside the columns of b and p."""
+    names = ("a", "b", "p")
+    nothing = np.logical_and.reduce([cells.outputs[name] == NONE for name in names])
+    return nothing & (cells.written == NONE)
+
+
+def phases_take_turns(cells: WaveCells) -> np.ndarray:
+    """phase' = what the head begins; none in all other columns."""
+    return cells.outputs["phase"] == cells.phase
+
+
+def wave_moves_right(cells: WaveCells) -> np.ndarray:
+    """wave' = the wave of the column, which the column on the right has next; none at the end."""
+    last_column = cells.inputs["right.b"] == NONE
+    return (cells.outputs["wave"] == np.where(last_column, NONE, cells.does)) | cells.last
+
+
+def sum_is_complete(cells: WaveCells) -> np.ndarray:
+    """sum' = digit + carry; both are 0, 1 or -1"""
+    own = signed(cells.inputs["above.digit"]) + signed(cells.inputs["right.carry"])
+    return signed(cells.outputs["sum"]) == own
+
+
+def digits_add_up(cells: WaveCells) -> np.ndarray:
+    """2 * carry' + digit' = the digit of S, or of 2 S, + a, p, -p or 0
+
+    In the head 4 * fours' + 2 * twos' + digit', without a carry; when it finishes, its digit alone.
+    """
+    digit, carry = signed(cells.outputs["digit"]), signed(cells.outputs["carry"])
+    above = 2 * signed(cells.outputs["twos"]) + 4 * signed(cells.outputs["fours"])
+    if cells.place != TOP:
+        adds_up = (2 * carry + digit == cells.old + cells.adds) & (above == 0)
+        return adds_up | cells.last
+    finishes = (cells.phase == FINISH) & (digit == signed(cells.outputs["sum"])) & (above == 0)
+    adds_up = (digit + above == cells.old + cells.adds) | finishes | cells.last
+    return adds_up & (carry == 0)
+
+
+def a_and_p_go_down(cells: WaveCells) -> np.ndarray:
+    """a' = a and p' = p; none in the last row."""
+    a = cells.outputs["a"] == np.where(cells.last, NONE, cells.inputs["above.a"])
+    return a & (cells.outputs["p"] == np.where(cells.last, NONE, cells.inputs["above.p"]))
+
+
+def b_moves_left(cells: WaveCells) -> np.ndarray:
+    """b' = b of the column on the right in an addition, and its end at the right end; else b.
+
+    Where S has ended it is done, and none in the last row.
+    """
+    right = cells.inputs["right.b"]
+    adds = np.isin(cells.does, (ADD_0, ADD_1))
+    moved = np.where(right == NONE, ENDED, right)
+    b = np.where(adds, moved, cells.inputs["above.b"])
+    b = np.where(cells.does >= ZERO_SO_FAR, DONE, b)
+    return cells.outputs["b"] == np.where(cells.last, NONE, b)
+
+
+def answer_moves_left(cells: WaveCells) -> np.ndarray:
+    """answer' = that on the right; in the last column p is added if the first digit of S is -1."""
+    return cells.outputs["answer"] == cells.answer
+
+
+def answer_adds_up(cells: WaveCells) -> np.ndarray:
+    """2 * borrow' + digit' = the digit of S + p or 0 + borrow; in the last row, in p's columns."""
+    total = signed(cells.outputs["sum"]) + signed(cells.inputs["right.borrow"])
+    total = total + (cells.answer == ADDS_P) * value(cells.inputs["above.p"])
+    adds_up = 2 * signed(cells.outputs["borrow"]) + value(cells.written) == total
+    here = cells.last & (cells.inputs["above.p"] > NONE)
+    return np.where(here, adds_up & (cells.written > NONE), cells.outputs["borrow"] == NONE)
+
+
+def digit_is_odd(cells: WaveCells) -> np.ndarray:
+    """In rows before the last one: 0 where digit' is 0, else 1. Below the last one: blank.
+
+    In the last row the columns on the right of p are blank, too.
+    """
+    shown = np.where(cells.outputs["digit"] == NONE, ZERO, ZERO + 1)
+    shown = np.where(cells.inputs["above.b"] == NONE, NONE, shown)
+    last = np.where(cells.inputs["above.p"] == NONE, NONE, cells.written)
+    return cells.written == np.where(cells.last, last, shown)
+
+
+def modular_laws(row: Row, place: str) -> Iterator[Law]:
+    """Yield the laws of cells in a product modulo p."""
+    yield sign_points_at_the_head
+    if row.content == A:
+        yield from (factor_starts, no_wave_yet)
+    elif row.content == B:
+        yield from (multiplier_starts, no_wave_yet)
+    elif row.content == P:
+        yield from (modulus_starts, no_wave_yet)
+    elif place not in (LOW, REST, TOP):
+        yield from (nothing_beside, no_wave_yet)
+    else:
+        yield from (phases_take_turns, wave_moves_right, sum_is_complete, digits_add_up)
+        yield from (a_and_p_go_down, b_moves_left)
+        yield from (answer_moves_left, answer_adds_up, digit_is_odd)
+
+
+# ---------------------------------------------------------------------------------------------
 # Laws of the layouts that people write: products a · b_i, and their sums
 # ---------------------------------------------------------------------------------------------
 
@@ -1666,6 +1993,7 @@ LAWS: dict[str, tuple[type[Cells], Callable[[Row, str], Iterator[Law]]]] = {
     "difference": (Cells, difference_laws),
     "restoring": (DivisionCells, division_laws),
     "generations": (Cells, rule_110_laws),
+    "waves": (WaveCells, modular_laws),
     **dict.fromkeys(LONG_LAYOUTS, (LongCells, long_laws)),
 }
 

@@ -241,7 +241,7 @@ def hunt(scorer: Scorer, most: int) -> Counterexample | None:
         family_problems(task, family, digits, 20, seed=digits).to_ints()
         for digits, family in product(lengths, FAMILIES)
     )
-    if isinstance(task, TextTask):  # texts have no families: drawn ones, of training's lengths
+    if isinstance(task, TextTask) or task.arity[0] > 2:  # without families: drawn, of training
         every = range(0, most, _AT_ONCE)
         structured = (
             sample(task, 0, "train", 0, np.arange(first, first + _AT_ONCE)).to_ints()

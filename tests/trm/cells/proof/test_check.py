@@ -25,7 +25,7 @@ from trm.cells.proof.search import drawings
 # Layouts of which all is decided at once, and their bases; and those that are worked in steps.
 WHOLE = {"lattice": 3, "column": 3, "column_carries": 3, "difference": 3}
 IN_STEPS = {"standard": 3, "accumulate": 2, "interleaved": 2, "running_sum": 2, "restoring": 2}
-IN_STEPS |= {"generations": 3}  # texts over 01
+IN_STEPS |= {"generations": 3, "waves": 2}  # texts over 01; products modulo p
 BASES = WHOLE | IN_STEPS
 
 
@@ -153,6 +153,21 @@ LAW_CASES = (
     ("sign_moves_right", "restoring", "settle", 1, 0, {"above_left.settle": 1}),
     ("quotient_digit", "restoring", "quotient", 1, 2, {"above.mark": 1}),
     ("division_is_written", "restoring", "symbol", 1, 2, {"own.shown": 1}),
+    ("factor_starts", "waves", "first", 1, 0, {"own.line": 1}),
+    ("multiplier_starts", "waves", "second", 2, 1, {"own.line": 2}),
+    ("modulus_starts", "waves", "third", 2, 1, {"own.line": 0}),
+    ("no_wave_yet", "waves", "digit", 0, 1, {"own.value": 0, "own.change": 0, "own.after": 0}),
+    ("sign_points_at_the_head", "waves", "points", 1, 0, {}),
+    ("nothing_beside", "waves", "symbol", 11, 1, {"own.shown": 0}),
+    ("phases_take_turns", "waves", "phase", 3, 4, {"above.phase": 1}),
+    ("wave_moves_right", "waves", "wave", 3, 0, {"own.does": 3}),
+    ("sum_is_complete", "waves", "sum", 1, 0, {}),
+    ("digits_add_up", "waves", "digit", 2, 0, {"own.after": 0}),
+    ("a_and_p_go_down", "waves", "p", 2, 1, {"above.p": 2, "own.after": 0}),
+    ("b_moves_left", "waves", "next", 3, 2, {"own.adds": 1}),
+    ("answer_moves_left", "waves", "answer", 1, 2, {"right.answer": 1}),
+    ("answer_adds_up", "waves", "shown", 2, 1, {"own.added": 3}),
+    ("digit_is_odd", "waves", "symbol", 2, 1, {"own.shown": 0}),
     ("tape_starts", "generations", "bit", 1, 0, {"own.given": 2}),
     ("nothing_outside_the_tape", "generations", "symbol", 11, 1, {"own.inside": 0}),
     ("step_of_rule_110", "generations", "new", 1, 0, {}),
