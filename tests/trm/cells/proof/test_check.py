@@ -165,7 +165,7 @@ LAW_CASES = (
     ("digits_add_up", "waves", "digit", 2, 0, {"own.after": 0}),
     ("a_and_p_go_down", "waves", "p", 2, 1, {"above.p": 2, "own.after": 0}),
     ("b_moves_left", "waves", "next", 3, 2, {"own.adds": 1}),
-    ("answer_moves_left", "waves", "answer", 1, 2, {"right.answer": 1}),
+    ("answer_moves_left", "waves", "answer", 1, 2, {"right.answer": 1, "own.end": 1}),
     ("answer_adds_up", "waves", "shown", 2, 1, {"own.added": 3}),
     ("digit_is_odd", "waves", "symbol", 2, 1, {"own.shown": 0}),
     ("tape_starts", "generations", "bit", 1, 0, {"own.given": 2}),
