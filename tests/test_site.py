@@ -166,6 +166,7 @@ def test_a_package_page_begins_with_what_the_package_exports():
         "[`render`][trm.api.render]",
         "[`run_with_cache`][trm.api.run_with_cache]",
         "[`run_with_hooks`][trm.api.run_with_hooks]",
+        "[`save_model`][trm.checkpoints.content.save_model]",
         "[`sites`][trm.models.hooks.sites]",
         "[`solve`][trm.api.solve]",
     ]
