@@ -20,7 +20,7 @@ from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, HEADER
 from trm.checkpoints.content import load_checkpoint, pack
 from trm.checkpoints.loading import load_solver
 
-ODD = (0, -1, 10**9, 10**30, "x", None, 1.5, [], {}, True)
+ODD = (-1, 10**9, 10**30, "x", None, 1.5, [])
 
 
 class Made:
