@@ -1,6 +1,10 @@
 """A cell model on mazes that are larger, have moved ends, or loops; and one maze step by step.
 
     python benchmarks/mazes.py --checkpoint maze-seed0 --sizes 9 15 25 51 --output docs/mazes.png
+    python benchmarks/mazes.py --checkpoint maze-seed0 --data data/maze9 data/maze25
+
+The second command solves the test mazes of folders of arrays instead, which `trm evaluate --data`
+measures with a recursive transformer.
 
 Solved is a maze whose written path is the shortest one, in every cell. Of a maze with a loop it is
 counted as well in how many the model leaves exactly the cells that are in no dead end.
@@ -15,14 +19,15 @@ import numpy as np
 import torch
 from matplotlib.colors import ListedColormap
 
-from canvas.mazes import Maze
+from canvas.mazes import OPEN, Maze
 from canvas.sampling import sample
-from canvas.symbols import MASK, encode
+from canvas.symbols import BLANK, MASK, encode
 from trm import load_solver
 from trm.cells.wavefront import run_wavefront
 from trm.evaluation.statistics import Share
 from trm.figures.style import mark, new_figure, save, tidy
 from trm.io.markdown import table
+from trm.io.puzzle_files import read_puzzles
 from trm.models.iterative import Loop
 from trm.solving.solver import Solver
 
@@ -53,13 +58,25 @@ def measured(solver: Solver, size: int, kind: dict[str, Any], problems: int) -> 
     assert isinstance(solver.task, Maze)
     task = replace(solver.task, length=(size, size), **kind)
     drawing = task.canvas_layout.draw_worked(sample(task, 7, "test", 0, np.arange(problems)))
-    found = run_wavefront(solver.predictor.model, torch.from_numpy(drawing.masked))
-    filled = found.tokens.numpy()
-    solved = (filled == drawing.truth).all(axis=(1, 2))
-    asked = drawing.masked == MASK
-    left = (filled == PATH) == without_dead_ends(drawing.masked)
-    only = (left | ~asked).all(axis=(1, 2))
-    return [Share(int(one.sum()), problems) for one in (solved, only)]
+    return shares(solver, drawing.masked, drawing.truth)
+
+
+def measured_arrays(solver: Solver, folder: str) -> list[Share]:
+    """Return the same of the test mazes of a folder of arrays."""
+    puzzles, ids = read_puzzles(folder, "test"), encode("%-SGo")
+    ids = np.concatenate([[BLANK], ids]).astype(np.uint8)  # by the ids of `canvas.mazes.PUBLISHED`
+    truth, masked = ids[puzzles.labels], ids[puzzles.inputs]
+    masked[puzzles.inputs == OPEN] = MASK
+    return shares(solver, masked, truth)
+
+
+def shares(solver: Solver, masked: np.ndarray, truth: np.ndarray) -> list[Share]:
+    """Return the shares of mazes that are solved, and in which only dead ends are filled."""
+    filled = run_wavefront(solver.predictor.model, torch.from_numpy(masked)).tokens.numpy()
+    solved = (filled == truth).all(axis=(1, 2))
+    left = (filled == PATH) == without_dead_ends(masked)
+    only = (left | (masked != MASK)).all(axis=(1, 2))
+    return [Share(int(one.sum()), len(masked)) for one in (solved, only)]
 
 
 def in_words(share: Share) -> str:
@@ -116,10 +133,20 @@ def main() -> None:
     add("--checkpoint", default="maze-seed0", help="of a cell model of mazes")
     add("--sizes", type=int, nargs="+", default=[9, 15, 25, 51], help="rows of a maze, odd")
     add("--problems", type=int, default=100, help="mazes of each size and kind (default: 100)")
-    add("--output", type=Path, required=True, help="picture")
+    add("--data", nargs="+", metavar="FOLDER", help="of arrays, whose test mazes are solved")
+    add("--output", type=Path, help="picture; needed without --data")
     args = parser.parse_args()
+    if not args.data and args.output is None:
+        parser.error("--output is needed without --data")
     torch.set_num_threads(1)
-    solver = load_solver(args.checkpoint, device="cpu")
+    solver, figures = (
+        load_solver(args.checkpoint, device="cpu"),
+        ["solved", "only dead ends filled"],
+    )
+    if args.data:
+        rows = [[one, *map(in_words, measured_arrays(solver, one))] for one in args.data]
+        print(table(["folder", *figures], rows))
+        return
     found = {
         name: [measured(solver, size, kind, args.problems) for size in args.sizes]
         for name, kind in KINDS.items()
@@ -129,7 +156,7 @@ def main() -> None:
         for name, of in found.items()
         for size, shares in zip(args.sizes, of, strict=True)
     ]
-    print(table(["mazes", "rows", "solved", "only dead ends filled"], rows))
+    print(table(["mazes", "rows", *figures], rows))
     save(draw(found, args.sizes, states(solver, 15, 5)), args.output)
 
 
