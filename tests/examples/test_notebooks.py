@@ -22,7 +22,7 @@ from trm.commands.cli import TRAINING, parser_of
 from trm.io.config_files import find_config
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NAMES = ["look_inside", "train_and_prove", "your_own_canvas"]
+NAMES = ["look_inside", "solve_puzzles", "train_and_prove", "your_own_canvas"]
 QUICKEST = "your_own_canvas"
 
 
