@@ -65,7 +65,8 @@ class CarryPractice:
 
         Args:
             problems: of `mixed`.
-            epoch, index: of the samples.
+            epoch: of the samples.
+            index: of the samples, int64 [B].
             steps: row steps of the samples that are not chosen, int64 [B].
         """
         share, tie = self._words(epoch, index)
