@@ -12,7 +12,7 @@ from canvas.choices import check_choice
 
 
 class Symmetry(NamedTuple):
-    """Which of the three elementary moves a symmetry makes, in this order."""
+    """The three elementary moves, and whether a symmetry makes each, in this order."""
 
     transpose: bool
     flip_rows: bool  # top row becomes bottom row

@@ -1,4 +1,4 @@
-"""When a row of a recursive transformer stops: its halting head beside simple read-outs.
+"""The stop of a recursive transformer's rows: its halting head beside simple read-outs.
 
     python benchmarks/stopping.py --checkpoint decimal-seed0 --digits 8 8 --problems 200
 

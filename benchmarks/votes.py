@@ -61,7 +61,7 @@ def placed(solver: Solver, problems: Problems, seed: int) -> WorkedDrawing:
 
 
 def right(drawing: WorkedDrawing, canvases: np.ndarray) -> np.ndarray:
-    """Which solutions are right in every cell, bool [B]."""
+    """Return the solutions that are right in every cell, bool [B]."""
     return (canvases == drawing.truth).all(axis=(1, 2))
 
 
@@ -84,9 +84,9 @@ def in_symmetry(
 def of_symmetries(
     vote: str, views: int, drawing: WorkedDrawing, seen: Sequence[tuple[np.ndarray, ...]], seed: int
 ) -> np.ndarray:
-    """Which solutions are right if so many symmetries vote, the identity first; bool [B].
+    """Return the solutions that are right if so many symmetries vote, bool [B].
 
-    The others are drawn for each problem.
+    The first is the identity, the others are drawn for each problem.
     """
     random, won = np.random.default_rng(seed), []
     for i in range(len(drawing)):
@@ -100,7 +100,7 @@ def of_symmetries(
 def voted(
     solver: Solver, problems: Problems, drawing: WorkedDrawing, voting: Voting
 ) -> tuple[np.ndarray, float]:
-    """Which solutions are right after a vote, bool [B], and the work of a problem."""
+    """Return the solutions that are right after a vote, bool [B], and the work of a problem."""
     asked, parts, work = solver.with_voting(voting), [], 0
     for start in range(0, len(drawing), AT_ONCE):
         index = np.arange(start, min(start + AT_ONCE, len(drawing)))

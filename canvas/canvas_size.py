@@ -128,7 +128,7 @@ class Insertion(NamedTuple):
 
 
 def _sources(size: int, first: np.ndarray, last: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Which of ``size`` lines each new one is, ``[B, size + N]``, -1 where it is a blank one.
+    """Return the line among ``size`` that each new one is, ``[B, size + N]``; -1: a blank one.
 
     Each is put in front of one of the lines first + 1 to last, or of all where there are none.
     """

@@ -1,4 +1,4 @@
-"""What README and docs state is true: links, files, imports, figures of configs, commands, code."""
+"""README and docs are true: links, files, imports, figures of configs, commands, code."""
 
 import importlib
 import os
@@ -41,7 +41,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def section(page: str, title: str) -> str:
-    """What follows a heading, up to the next one of its level."""
+    """The text after a heading, up to the next one of its level."""
     return (ROOT / page).read_text().split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 

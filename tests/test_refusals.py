@@ -1,4 +1,4 @@
-"""What cannot be is refused in a sentence that names it, before anything is computed."""
+"""Impossible settings are refused in a sentence that names them, before anything is computed."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a rewrite must not change: what is drawn, bit for bit, and what every saved model answers.
+"""Drawn canvases, bit for bit, and answers of every saved model: no rewrite may change them.
 
 The tables in `tests/reference/unchanged.json` were written once; `python -m tests.test_unchanged`
 writes them anew, after a change that is meant.
@@ -65,7 +65,7 @@ def drawn(name: str) -> str:
 
 
 def answered(path: str) -> list[object]:
-    """What a model makes of held-out problems within its range and beyond, and how sure it is."""
+    """A model's answers to held-out problems within its range and beyond, and its confidence."""
     solver = load_solver(ROOT / path, device="cpu")
     noted = (unpack(ROOT / path)["card"] or {}).get("proof", {}).get("verdict", "")
     assert getattr(solver.predictor, "proved", False) == (noted == "proved")

@@ -22,7 +22,7 @@ ENVIRONMENT = {
 
 
 def done(*words: object, folder: Path) -> str:
-    """What a process printed that had to succeed."""
+    """The output of a process that had to succeed."""
     ran = subprocess.run(
         [*map(str, words)], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=300
     )

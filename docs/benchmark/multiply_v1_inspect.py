@@ -37,7 +37,7 @@ def sample(record: dict) -> Sample:
 
 @scorer(metrics=[accuracy(), stderr()])
 def last_number() -> Scorer:
-    """Whether the last whole number of the answer is the right one, digit by digit."""
+    """Score an answer by its last whole number, digit by digit."""
 
     async def score(state: TaskState, target: Target) -> Score:
         found = NUMBER.findall(state.output.completion)

@@ -21,7 +21,7 @@ from trm.extras.benchmark.suites import SUITES, record
 
 @dataclass
 class SuiteConfig:
-    """Which suite, and how many of its problems; the seed is there for reasoning-gym alone."""
+    """The suite, and the number of its problems; the seed is there for reasoning-gym alone."""
 
     suite: str = "multiply-v1"
     size: int | None = None  # all of them

@@ -1,4 +1,4 @@
-"""How large canvases are; blank rows and columns take nothing out of worked solutions."""
+"""Sizes of canvases; blank rows and columns take nothing out of worked solutions."""
 
 from dataclasses import replace
 

@@ -104,7 +104,7 @@ def digits(value: int, base: int) -> list[int]:
 
 
 def fields_by_integers(task: Task, operands: tuple[int, ...]) -> Cells:
-    """What cells of a lattice or column decide; columns from the right end of the numbers."""
+    """Decisions of the cells of a lattice or column; columns from the right end of the numbers."""
     base, found = task.base, defaultdict(dict)
 
     def number(signal: str, row: int, value: int) -> None:
@@ -230,13 +230,13 @@ def test_rules_declare_their_inputs_layouts_and_latent_codes():
 
 
 def from_right(rule: LocalRule, cell_inputs: Inputs) -> np.ndarray:
-    """What comes from the right, as codes; 0: there is no such cell."""
+    """Messages from the right, as codes; 0: there is no such cell."""
     codes = rule.message_id(rule.left, {name: cell_inputs[f"right.{name}"] for name in rule.left})
     return codes * cell_inputs["right"]
 
 
 def after(rule: LocalRule, cell_inputs: Inputs, token: int) -> np.ndarray:
-    """What comes from the right where all cells up to the page's edge have one token, as codes."""
+    """Messages from the right where all cells up to the page's edge have one token, as codes."""
     left, codes = rule.message_id(rule.left, rule.apply(cell_inputs)), np.zeros(1, np.int64)
     while True:
         more = left[(cell_inputs[TOKEN] == token) & np.isin(from_right(rule, cell_inputs), codes)]

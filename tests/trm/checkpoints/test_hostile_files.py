@@ -41,7 +41,7 @@ def doubled(value: Any, times: int = 60) -> Any:
 
 
 def tried(load: Callable[[Path], Any], file: Path) -> Any:
-    """What is loaded from a file; None if it is refused, in a short sentence."""
+    """The content of a file; None if it is refused, in a short sentence."""
     told = ""
     try:
         return load(file)

@@ -15,7 +15,7 @@ CELL = ("--digits-a", "1..2", "--digits-b", "1", "--problems", "4", "--accelerat
 
 
 def lens(out: str) -> list[tuple[str, int, int, float]]:
-    """What is printed of each layer."""
+    """The printed line of each layer."""
     lines = re.findall(r"^ *(\S.*?) +(\d+) of (\d+) +(-?\d+\.\d{3}) *$", out, re.MULTILINE)
     return [(site, int(right), int(of), float(mean)) for site, right, of, mean in lines]
 

@@ -1,4 +1,4 @@
-"""What cannot be done is said in a sentence, with exit code 2, and nothing is written.
+"""Impossible calls get a sentence and exit code 2, and nothing is written.
 
 Here are the sentences that commands make; those of problems, canvases and files of weights are
 tested where they are made.

@@ -39,7 +39,7 @@ def texts(frame: Figure) -> list[str]:
 
 
 def cells(frame: Figure, colour: str) -> int:
-    """How many cells have that colour."""
+    """Number of cells of that colour."""
     collections = [c for c in frame.axes[0].collections if isinstance(c, PathCollection)]
     return int((collections[0].get_facecolors() == to_rgba(colour)).all(axis=1).sum())
 

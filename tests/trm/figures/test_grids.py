@@ -27,7 +27,7 @@ def panels(figure: Figure) -> list[Axes]:
 
 
 def texts(axes: Axes, column: float, row: float) -> list[str]:
-    """What is written in a cell, from top to bottom."""
+    """The lines written in a cell, from top to bottom."""
     said = [(t.get_position(), t.get_text()) for t in axes.texts]
     here = [(y, word) for (x, y), word in said if (x, round(y)) == (column, row)]
     return [word for _, word in sorted(here)]

@@ -31,7 +31,7 @@ def markers(figure: Figure, sample: int, fill: str) -> list[float]:
 
 
 def orange_pixels(steps: RowSteps, given: np.ndarray, seen: Trace) -> int:
-    """How much is drawn as wrong."""
+    """Share that is drawn as wrong."""
     orange = np.array([int(WRONG_INK[i : i + 2], 16) for i in (1, 3, 5)])
     image = pixels(sample_panels(steps, given, seen, ["a sample"] * len(given)))
     return int((image == orange).all(axis=2).sum())

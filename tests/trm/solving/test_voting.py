@@ -78,7 +78,7 @@ def blunder(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
 
 
 def seen_in_all_views(page: Page, blunders: tuple[str, ...]) -> Iterator[Page]:
-    """How a page looks in every view, in some of which it is got wrong."""
+    """A page in every view, wrong in some of them."""
     for view in distinct_views(page.truth != BLANK, tuple(SYMMETRIES), 10_000, seed=0):
         truth, given = apply_views([view, view], np.stack([page.truth, page.given]))
         wrong, name = view.symmetry in blunders, view.symmetry
@@ -89,7 +89,7 @@ def seen_in_all_views(page: Page, blunders: tuple[str, ...]) -> Iterator[Page]:
 @pytest.mark.parametrize("per", PER)
 @pytest.mark.parametrize("vote", VOTES)
 def test_correct_views_outvote_incorrect_ones(per, vote, restless):
-    """Whether a row has settled is said by the views behind it."""
+    """A row has settled if the views behind it say so."""
     predictor = Oracle(fault=blunder, settles=lambda page, _: page.view != restless)
     problems = Problems.from_ints([(321, 45)])
     task = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 3))

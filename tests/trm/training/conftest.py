@@ -1,4 +1,4 @@
-"""What tests of training share."""
+"""Fixtures of all tests of training."""
 
 import warnings
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What is wrong with a call or a config is told in one sentence, with exit code 2."""
+"""A wrong call or config is told in one sentence, with exit code 2."""
 
 import pytest
 import yaml

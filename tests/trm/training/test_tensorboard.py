@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a run: its config, curves and pictures of a validation's rows."""
+"""A run in TensorBoard: its config, curves and pictures of a validation's rows."""
 
 import re
 from types import SimpleNamespace

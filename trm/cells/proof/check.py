@@ -1521,7 +1521,7 @@ class WaveCells(Cells):
 
     @cached_property
     def adds(self) -> np.ndarray:
-        """What the wave adds in the column: a, p, -p or 0."""
+        """Return the number that the wave adds in the column: a, p, -p or 0."""
         wave, p = self.does, value(self.inputs["above.p"])
         taken = (wave == TAKE_P) | (wave == LESS)
         return (wave == ADD_1) * self.inputs["above.a"] + ((wave == MORE) * 1 - taken) * p

@@ -43,7 +43,7 @@ def cell_inputs(layout: str) -> np.ndarray:
 
 @cache
 def known(layout: str) -> CellProgram:
-    """What a network that makes no error has learned."""
+    """The decisions of a network without an error."""
     rule, numbers = task_of(layout).local_rule(), cell_inputs(layout)
     return CellProgram.extract(layout, rule, numbers, rule.correct_outputs(numbers))
 

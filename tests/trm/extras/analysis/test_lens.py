@@ -1,4 +1,4 @@
-"""What the head says of layers is what a model of so many layers, loops or steps would write."""
+"""The head's reading of a layer, loop or step: the output of a model that ends there."""
 
 from dataclasses import replace
 

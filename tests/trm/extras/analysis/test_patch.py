@@ -32,14 +32,14 @@ def operands(pair: Pair) -> list[tuple[str, ...]]:
 
 
 def places(one: object, other: object) -> list[int]:
-    """Where two numbers differ, from the lowest digit."""
+    """Places where two numbers differ, from the lowest digit."""
     x, y = str(one), str(other)
     assert len(x) == len(y)
     return [k for k in range(len(x)) if x[-1 - k] != y[-1 - k]]
 
 
 def differing(pair: Pair) -> list[list[int]]:
-    """Where each operand differs."""
+    """Places where each operand differs."""
     return [places(*both) for both in zip(*operands(pair), strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""What probes are fitted to, what they find, and what a study counts."""
+"""Targets and findings of probes, and the counts of a study."""
 
 import json
 from dataclasses import replace

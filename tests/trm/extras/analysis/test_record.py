@@ -1,4 +1,4 @@
-"""What is recorded is what modules are given and give, and what is put there is computed with."""
+"""Records are inputs and outputs of modules, and what is put there is computed with."""
 
 from dataclasses import replace
 

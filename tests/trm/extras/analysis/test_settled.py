@@ -1,4 +1,4 @@
-"""When cells settled: on rows made by hand, and on a tiny model beside its own steps."""
+"""Steps in which cells settled: on rows made by hand, and on a tiny model beside its own steps."""
 
 import numpy as np
 import torch

@@ -66,7 +66,7 @@ def error(ours, expected, floor=0.0):
 
 
 def four_steps(numbers, dtype):
-    """What each of four supervision steps says, by the reference's names."""
+    """Output of each of four supervision steps, by the reference's names."""
     model = load_trm(numbers).to(dtype)
     inputs = torch.tensor(numbers["batch/inputs"]).view(-1, 4, 9)
     loop = Loop(model, inputs, torch.tensor(numbers["batch/puzzle_identifiers"]))

@@ -115,7 +115,7 @@ def with_losses(monkeypatch, **losses: list[float]) -> None:
 
 
 def evaluated(jobs: Jobs) -> dict[str, str]:
-    """Which checkpoint of each run is to be evaluated."""
+    """The checkpoint of each run that is to be evaluated."""
     asked = {run.name: jobs.wanted(run) for run in jobs.states}
     return {name: which["near"][0] for name, which in asked.items() if which}
 
