@@ -246,6 +246,8 @@ def _training(content: dict[str, Any]) -> str:
     if primed := content[DATA_KEY].get("primed"):
         share = f"{100 * primed['share']:g} % of the samples"
         facts.append(f"{share} from {primed['problems']} longer problems (priming)")
+    if share := content[DATA_KEY].get("carry_practice"):
+        facts.append(f"{100 * share:g} % of the samples chosen for narrow carries")
     if before := (cost or {}).get("before"):
         facts.append(
             f"after {before['steps']:,} steps, {before['samples']:,} samples and "

@@ -309,6 +309,8 @@ class CanvasDataModule(EpochDataModule):
             more["shifted"] = True
         if self.primed:
             more["primed"] = self.primed.data()
+        if self.practice:
+            more["carry_practice"] = self.practice.share
         return settings | more
 
     def train_dataloader(self) -> DataLoader:

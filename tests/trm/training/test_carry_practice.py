@@ -6,7 +6,10 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import split_of
 from canvas.symbols import BLANK
+from trm.checkpoints.content import DATA_KEY
+from trm.extras.model_card import _training
 from trm.training.carry_practice import CarryPractice
+from trm.training.data import CanvasDataModule
 from trm.training.samples import RowStepSamples, SequenceSamples
 
 TASK = Multiplication("lattice", digits_a=(1, 4), digits_b=(1, 4), long_bias=1.0)
@@ -79,3 +82,10 @@ def test_a_gpt_practises_whole_problems():
     problems = data.draw_batch(range(64))[0]
     assert (narrow_carries(*problems.operands).max(axis=1) > 0).mean() > 0.5
     assert len(data.__getitems__(range(64))["ids"]) == 64
+
+
+def test_the_card_says_that_samples_were_chosen():
+    data = CanvasDataModule(TASK, Canvas(), batch_size=8, batches_per_epoch=4, carry_practice=0.5)
+    content = {"hyper_parameters": {}, DATA_KEY: data.state_dict(), "global_step": 4}
+    assert "50 % of the samples chosen for narrow carries" in _training(content)
+    assert "carry_practice" not in CanvasDataModule(TASK, Canvas()).state_dict()
