@@ -82,7 +82,7 @@ class Table:
         """Return the outputs of N cells, int [N], and a mask of those with an entry, bool [N]."""
         parts = [inputs[name] for name in self.inputs]
         key = np.ravel_multi_index(parts, self.sizes, mode="clip")
-        entry = np.searchsorted(self.keys, key).clip(max=len(self.keys) - 1)
+        entry = np.minimum(np.searchsorted(self.keys, key), len(self.keys) - 1)
         has_entry = self.keys[entry] == key
         for part, size in zip(parts, self.sizes, strict=True):
             has_entry &= part < size
@@ -764,12 +764,16 @@ class Enumeration:
         Raises:
             LawError: an output in the table is against a law.
         """
-        before, now = -1, 0
-        while now != before:
-            for row in self.rows:
-                for above in row.above:
-                    self.enumerate_row(row, above)
-            before, now = now, sum(row.amount() for row in self.reachable.values())
+        tried: dict[tuple[str, str], int] = {}  # row and above → what was found above at the time
+        while now := [
+            (row, above)
+            for row in self.rows
+            for above in row.above
+            if tried.get((row.name, above)) != self.reachable[above].amount()
+        ]:
+            for row, above in now:
+                tried[row.name, above] = self.reachable[above].amount()
+                self.enumerate_row(row, above)
         return len(distinct(np.concatenate(self.cell_inputs)))
 
     def cells(self) -> dict[str, np.ndarray]:
@@ -846,27 +850,33 @@ class Enumeration:
             return []
         # And from here on for each of these with each class in the ranges of summaries.
         origin, inputs = self.inputs(row, column, right[which], neighbours)
+        # Many of them read the same, which is decided once.
+        numbers, first, same = np.unique(
+            self.as_numbers(inputs), return_index=True, return_inverse=True
+        )
+        inputs = {name: part[first] for name, part in inputs.items()}
         left_states = []
         for symbol in symbol_ids(column.symbols, self.program.base):
-            self.cell_inputs.append(self.as_numbers(symbol, inputs))
+            self.cell_inputs.append(symbol * math.prod(self.input_sizes) + numbers)
             outputs = decide_lawfully(self.program, self.classes, row, column, symbol, inputs)
             summary = self.summaries.of(outputs)
             outline = self.summaries.outlines(column.place, summary)
             reachable.passed_down[column.place][summary] = True
-            own_outlines[which[origin], outline] = 1
+            own_outlines[which[origin], outline[same]] = 1
             if left_place == END:
                 reachable.side_by_side[outline, 0] = True
             message = [outputs[name] for name in self.from_right] or [np.zeros_like(summary)]
             state = (
-                1 + np.ravel_multi_index(message, self.message_shape),
+                1 + np.ravel_multi_index(message, self.message_shape)[same],
                 self.as_above_right[neighbours["above"][origin]],
                 neighbours["above_left"][origin],
-                outline,
+                outline[same],
             )
             left_states.append(distinct(np.ravel_multi_index(state, self.state_shape)))
         # The number of cells with one outline on their right and another as their own.
-        pairs = outlines_on_right.T @ own_outlines
-        reachable.side_by_side |= pairs > 0
+        found = [np.flatnonzero(some.any(axis=0)) for some in (outlines_on_right, own_outlines)]
+        pairs = outlines_on_right[:, found[0]].T @ own_outlines[:, found[1]]
+        reachable.side_by_side[np.ix_(*found)] |= pairs > 0
         return left_states
 
     def cells_above_left(
@@ -913,22 +923,22 @@ class Enumeration:
             summary = neighbours[neighbour]
             inputs[neighbour] = ((summary > 0) & bool(signals)).astype(int)[origin]
             for signal in signals:
-                size = self.summaries.size[signal][summary]
-                copied, copy = copies(size[origin])
-                origin = origin[copied]
-                inputs = {name: part[copied] for name, part in inputs.items()}
-                inputs[f"{neighbour}.{signal}"] = (
-                    self.summaries.first[signal][summary][origin] + copy
-                )
+                classes = self.summaries.first[signal][summary][origin]
+                sizes = self.summaries.size[signal][summary]
+                if sizes.max() > 1:  # some ranges have several classes
+                    copied, copy = copies(sizes[origin])
+                    origin = origin[copied]
+                    inputs = {name: part[copied] for name, part in inputs.items()}
+                    classes = classes[copied] + copy
+                inputs[f"{neighbour}.{signal}"] = classes
         fits = row.occur(column.place, inputs)
         return origin[fits], {name: part[fits] for name, part in inputs.items()}
 
-    def as_numbers(self, symbol: int, inputs: dict[str, np.ndarray]) -> np.ndarray:
-        """Return the distinct cell inputs among N, each as one number."""
+    def as_numbers(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
+        """Return each of N inputs as one number, int [N]."""
         sizes = [self.classes[name.split(".")[1]] if "." in name else 2 for name in inputs]
         self.input_names, self.input_sizes = list(inputs), tuple(sizes)
-        numbers = np.ravel_multi_index(tuple(inputs.values()), self.input_sizes)
-        return distinct(symbol * math.prod(sizes) + numbers)
+        return np.ravel_multi_index(tuple(inputs.values()), self.input_sizes)
 
 
 # ---------------------------------------------------------------------------------------------
