@@ -1,4 +1,4 @@
-"""Long division in base 2: the task, its layout, and the layout's local rule.
+"""Long division: the task, its layout, and the layout's local rule.
 
 Example of the rule, 101 / 10:
 
@@ -46,11 +46,14 @@ class RestoringRule(LocalRule):
 
     Signals of a cell:
 
-    - ``mode``: 1 the row subtracts, 2 it writes the quotient; from the column where it begins.
+    - ``mode``: from the column where the row begins, 1 it moves the divisor and subtracts, 2 it
+      writes the quotient, 3 it subtracts once more.
     - ``seen``: in the row of b, a digit of b is on the right.
-    - ``remainder``, ``divisor``, ``quotient``: digits of the column.
+    - ``remainder``, ``divisor``: digits of the column.
+    - ``quotient``: the digit of the column; while it is found, the number of trials kept so far.
     - ``difference``: a digit of the trial, until it is known whether the trial is kept.
-    - ``mark``: 1 in the column of b's lowest digit, 2 once the trial is decided there.
+    - ``mark``: 1 in the column of b's lowest digit; there, once the trial is decided, 2 if the
+      quotient's digit is found, 3 if the next trial is of the same digit.
     - ``settle``: 1 the trial is not kept, 2 it is; moves one column to the right with each row.
     """
 
@@ -68,16 +71,17 @@ class RestoringRule(LocalRule):
             "divisor": "own.mode own.inside own.second above.divisor above_left.divisor",
             "new borrow": "own.mode above.remainder own.divisor right.borrow",
             "settle": "right.mode right.borrow own.inside above.mark above_left.settle",
-            "mark": "own.mode own.inside own.starts above.mark above_left.mark above_left.settle",
+            "quotient": "above.quotient above.mark above_left.settle",
+            "mark": "own.mode own.inside own.starts own.quotient above.mark above_left.mark "
+            "above_left.settle",
             "difference": "own.new above.difference above_left.settle",
             "remainder": "own.first above.remainder above.difference above_left.settle",
-            "quotient": "above.quotient above.mark above_left.settle",
             "shown": "own.mode own.remainder own.difference",
             "symbol": "own.mode own.shown own.quotient",
         }.items()
     )
-    TRIAL, QUOTIENT = 1, 2
-    UNITS, DECIDED = 1, 2  # classes of ``mark``
+    TRIAL, QUOTIENT, AGAIN = 1, 2, 3  # classes of ``mode``
+    UNITS, DECIDED, REPEATED = 1, 2, 3  # classes of ``mark``
     KEPT = 2
 
     def __init__(self, base: int) -> None:
@@ -96,7 +100,12 @@ class RestoringRule(LocalRule):
         }
 
     def classes(self, signal: str) -> int:
-        return 2 if signal in ("seen", "starts", "inside") else 3
+        few = {"seen": 2, "starts": 2, "inside": 2, "borrow": 3, "settle": 3, "mode": 4, "mark": 4}
+        return few.get(signal, 1 + self.base)
+
+    def reduced(self, signal: str, classes: np.ndarray) -> np.ndarray:
+        """Distinguish each mark, so that every trial begins where b is."""
+        return classes if signal == "mark" else super().reduced(signal, classes)
 
     def cell(self, outputs: tuple[str, ...], inputs: Inputs) -> dict[str, np.ndarray]:
         found = getattr(self, f"_{outputs[0]}")(inputs)
@@ -114,10 +123,15 @@ class RestoringRule(LocalRule):
         return here * 1, (here & (inputs["right.seen"] == 0)) * 1
 
     def _mode(self, inputs: Inputs) -> np.ndarray:
-        begins = inputs["above_left.mark"] == self.DECIDED
-        ends = (inputs["above.mark"] == self.DECIDED) & (inputs["right.mode"] != self.TRIAL)
+        ends = (inputs["above.mark"] == self.DECIDED) & (inputs["right.mode"] == 0)
         mode = np.where(ends, self.QUOTIENT, inputs["right.mode"])
-        return np.where(inputs["own.inside"] > 0, np.where(begins, self.TRIAL, mode), 0)
+        mode = np.where(inputs["above_left.mark"] == self.DECIDED, self.TRIAL, mode)
+        mode = np.where(inputs["above.mark"] == self.REPEATED, self.AGAIN, mode)
+        return np.where(inputs["own.inside"] > 0, mode, 0)
+
+    def _subtracts(self, mode: np.ndarray) -> np.ndarray:
+        """Return which of N cells are in the row of a trial, bool [N], from their mode."""
+        return (mode == self.TRIAL) | (mode == self.AGAIN)
 
     def _divisor(self, inputs: Inputs) -> np.ndarray:
         moved = np.maximum(inputs["above_left.divisor"], 1)  # with zeros on its left
@@ -126,21 +140,32 @@ class RestoringRule(LocalRule):
         return np.where(inputs["own.second"] > 0, inputs["own.second"], below)
 
     def _new(self, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
-        trial = inputs["own.mode"] == self.TRIAL
+        trial = self._subtracts(inputs["own.mode"])
         taken = value(inputs["own.divisor"]) + value(inputs["right.borrow"])
         borrow, digit = np.divmod(value(inputs["above.remainder"]) - taken, self.base)
         return np.where(trial, 1 + digit, 0), np.where(trial, 1 - borrow, 0)
 
     def _settle(self, inputs: Inputs) -> np.ndarray:
-        decided = (inputs["own.inside"] == 0) & (inputs["right.mode"] == self.TRIAL)
+        decided = (inputs["own.inside"] == 0) & self._subtracts(inputs["right.mode"])
         goes_on = np.where(inputs["above.mark"] == self.UNITS, 0, inputs["above_left.settle"])
         return np.where(decided, self.KEPT - value(inputs["right.borrow"]), goes_on)
 
+    def _quotient(self, inputs: Inputs) -> np.ndarray:
+        arrives = (inputs["above.mark"] == self.UNITS) & (inputs["above_left.settle"] > 0)
+        kept = inputs["above_left.settle"] == self.KEPT
+        count = np.minimum(value(inputs["above.quotient"]) + kept, self.base - 1)
+        return np.where(arrives, 1 + count, inputs["above.quotient"])
+
     def _mark(self, inputs: Inputs) -> np.ndarray:
         arrives = (inputs["above.mark"] == self.UNITS) & (inputs["above_left.settle"] > 0)
-        stays = np.where(arrives, self.DECIDED, inputs["above.mark"])
+        kept = inputs["above_left.settle"] == self.KEPT
+        more = kept & (inputs["own.quotient"] < self.base)  # class of the largest digit
+        decided = np.where(more, self.REPEATED, self.DECIDED)
+        mark = np.where(arrives, decided, inputs["above.mark"])
         moved = np.minimum(inputs["above_left.mark"], self.UNITS)
-        mark = np.where(inputs["own.mode"] == self.TRIAL, moved, stays) * inputs["own.inside"]
+        mark = np.where(inputs["own.mode"] == self.TRIAL, moved, mark)
+        stays = np.minimum(inputs["above.mark"], self.UNITS)
+        mark = np.where(inputs["own.mode"] == self.AGAIN, stays, mark) * inputs["own.inside"]
         return np.where(inputs["own.starts"] > 0, self.DECIDED, mark)
 
     def _difference(self, inputs: Inputs) -> np.ndarray:
@@ -151,10 +176,6 @@ class RestoringRule(LocalRule):
         kept = (inputs["above_left.settle"] == self.KEPT) & (inputs["above.difference"] > 0)
         digit = np.where(kept, inputs["above.difference"], inputs["above.remainder"])
         return np.where(inputs["own.first"] > 0, inputs["own.first"], digit)
-
-    def _quotient(self, inputs: Inputs) -> np.ndarray:
-        arrives = (inputs["above.mark"] == self.UNITS) & (inputs["above_left.settle"] > 0)
-        return np.where(arrives, inputs["above_left.settle"], inputs["above.quotient"])
 
     def _shown(self, inputs: Inputs) -> np.ndarray:
         waits = inputs["own.difference"] > 0
@@ -212,6 +233,9 @@ class Restoring(Layout):
     _001
     _001    the remainder
     __10    the quotient
+
+    In base B a digit of the quotient takes up to B - 1 trials, one for each that is kept. There are
+    rows for all of them; those that are left over show the quotient, too.
     """
 
     name = "restoring"
@@ -221,7 +245,8 @@ class Restoring(Layout):
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         digits_a, digits_b = lengths
         width, last = max(digits_a, digits_b), max(digits_a - digits_b, 0)
-        return 3 + sum(1 + width - shift for shift in range(last + 1)), width + 2
+        trials = sum(1 + width - shift for shift in range(last + 1)) * (base - 1)
+        return 3 + trials, width + 2
 
     def extent(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         digits_a, digits_b = lengths  # a shorter divisor has more trials
@@ -240,48 +265,64 @@ class Restoring(Layout):
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
         a, b = operands
         width, last = np.maximum(a.lengths, b.lengths), np.maximum(a.lengths - b.lengths, 0)
-        numbers = zip(a.to_ints(), b.to_ints(), width.tolist(), last.tolist(), strict=True)
-        worked = [_worked(*one) for one in numbers]
-        for row in range(max(map(len, worked))):
-            present = np.array([row < len(one) for one in worked])
-            ends = np.array([row == len(one) - 1 for one in worked])
-            content = Numbers.from_ints([one[row] if row < len(one) else 0 for one in worked], 2)
-            lengths = np.where(ends, last + 1, width)
+        pairs = list(zip(a.to_ints(), b.to_ints(), strict=True))
+        quotients = [one // other for one, other in pairs]
+        sizes = list(zip(width.tolist(), last.tolist(), strict=True))
+        worked = [_worked(*pair, *size, a.base) for pair, size in zip(pairs, sizes, strict=True)]
+        heights = [self.room(one, a.base)[0] - 2 for one in zip(a.lengths, b.lengths, strict=True)]
+        for row in range(max(heights)):
+            works = np.array([row < len(one) for one in worked])
+            ends = np.array([row == height - 1 for height in heights])
+            present = np.array([row < height for height in heights])
+            content = Numbers.from_ints(
+                [
+                    one[row] if row < len(one) else quotient
+                    for one, quotient in zip(worked, quotients, strict=True)
+                ],
+                a.base,
+            )
+            lengths = np.where(works, width, last + 1)
             padded = content.padded(int(lengths.max()))
-            yield Row(SUM, Numbers(padded, lengths, 2), 0, 2 + row, present & ~ends)
-            yield Row(ANSWER, Numbers(padded, lengths, 2), 0, 2 + row, ends)
+            yield Row(SUM, Numbers(padded, lengths, a.base), 0, 2 + row, present & ~ends)
+            yield Row(ANSWER, Numbers(padded, lengths, a.base), 0, 2 + row, ends)
 
     def read_operands(self, content: np.ndarray, sign: CellIndex) -> dict[str, np.ndarray]:
         self._check_sign(sign, (1, 0))
         return {"dividend": content[0, ::-1], "divisor": content[1, :0:-1]}
 
 
-def _worked(a: int, b: int, width: int, last: int) -> list[int]:
-    """Return the numbers in the rows of a / b: those of each trial, then the quotient.
+def _worked(a: int, b: int, width: int, last: int, base: int) -> list[int]:
+    """Return the numbers in the rows of the trials of a / b.
 
     Args:
         a: dividend.
         b: divisor, shifted by ``last`` columns at first.
         width: columns of the remainder.
         last: the first shift.
+        base: of the number system.
     """
     found, remainder = [], a
     for shift in range(last, -1, -1):
-        trial = (remainder - (b << shift)) % (1 << width)
-        if remainder >= b << shift:
-            remainder = trial
-        for low in range(width, shift - 1, -1):  # columns that are not yet decided
-            found.append((remainder >> low << low) | (trial & ((1 << low) - 1)))
-    return [*found, a // b]
+        shifted = b * base**shift
+        for _ in range(base - 1):
+            trial, kept = (remainder - shifted) % base**width, remainder >= shifted
+            if kept:
+                remainder = trial
+            for low in range(width, shift - 1, -1):  # columns that are not yet decided
+                waiting = base**low
+                found.append(remainder // waiting * waiting + trial % waiting)
+            if not kept:
+                break
+    return found
 
 
 @dataclass
 class Division(TwoOperands):
-    """The quotient of two numbers in base 2; the remainder is in the row above it.
+    """The quotient of two numbers; the remainder is in the row above the quotient's first one.
 
     Attributes:
         layout: one of `layouts`, or your own class.
-        base: 2.
+        base: of the number system.
         digits_a: fewest and most digits of the dividend.
         digits_b: fewest and most digits of the divisor.
         long_bias: lengths are drawn with probability ∝ (digits of a · digits of b) ^ long_bias.
@@ -294,11 +335,6 @@ class Division(TwoOperands):
 
     layout: str = one_of("restoring", layouts, open=True)
     base: int = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.base != 2:
-            raise ValueError(f"division is in base 2, not {self.base}: set base to 2 (--base 2)")
 
     def answer(self, operands: Sequence[int]) -> int:
         return operands[0] // operands[1]

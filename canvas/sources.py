@@ -18,13 +18,14 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "c6ad65de93454ab61b085716d9e0ea05f7ba33e6998f00a1d88750ea9fa04083"
+SOURCES = "caa9fbf4ff24e4666ae4acb822af430eb4e1ab02a815a6e0dbb7d383c7ab5e21"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.
 _FILES = (
     *("addition.py", "arithmetic.py", "layouts.py", "multiplication.py", "symbols.py", "task.py"),
-    *("division.py", "mazes.py", "rule110.py", "subtraction.py", "texts.py"),
+    *("division.py", "formats.py", "mazes.py", "modular.py", "rule110.py", "single_steps.py"),
+    *("subtraction.py", "texts.py"),
     *("cells/local_rule.py", "cells/spec.py", "cells/rules/*.py"),
 )
 _FOREIGN = {"numpy", "torch", *sys.stdlib_module_names}  # top-level packages that are not hashed
@@ -56,12 +57,17 @@ def sources(kinds: Iterable[type]) -> dict[str, str]:
     return found
 
 
+def files() -> list[Path]:
+    """Return the modules of this package on which a proof depends, sorted."""
+    found = {file for pattern in _FILES for file in _PACKAGE.glob(pattern)}
+    return sorted(found, key=lambda file: file.relative_to(_PACKAGE).as_posix())
+
+
 @cache
 def package_hash() -> str:
     """Return the SHA-256 of the modules of this package on which a proof depends."""
     found = hashlib.sha256()
-    files = {file for pattern in _FILES for file in _PACKAGE.glob(pattern)}
-    for file in sorted(files, key=lambda file: file.relative_to(_PACKAGE).as_posix()):
+    for file in files():
         found.update(file.relative_to(_PACKAGE).as_posix().encode() + b"\n")
         found.update(file.read_bytes().replace(b"\r\n", b"\n"))
     return found.hexdigest()

@@ -556,8 +556,8 @@ FEW_CLASSES |= {
     "bit": 2,
     "given": 3,
     "borrow": 3,
-    "mode": 3,
-    "mark": 3,
+    "mode": 4,
+    "mark": 4,
     "settle": 3,
     "seen": 2,
     "starts": 2,
@@ -582,7 +582,10 @@ FEW_CLASSES |= {  # of products modulo p
     "up": 4,
 }
 # Signals of which an outline keeps the class, and no others, where a layout is listed.
-KEPT_IN_OUTLINES = {"waves": ("wave", "b")}
+KEPT_IN_OUTLINES = {
+    "waves": ("wave", "b"),
+    "restoring": ("divisor", "mark", "settle", "difference"),
+}
 MOST_OUTLINES = 128  # an upper bound on the number of outlines that occur
 
 
@@ -592,23 +595,26 @@ def number_of_classes(signal: str, base: int, long: bool) -> int:
     return FEW_CLASSES.get(signal, 1 + base + special)
 
 
-def first_classes(signal: str, base: int, long: bool) -> list[int]:
+def first_classes(signal: str, base: int, layout: str) -> list[int]:
     """Return the first class of each range of classes that a `Summaries` distinguishes.
 
-    In lattices and sums each class is a range of its own. In the layouts that people write, digits
-    are one range. Two digits have ranges of their own:
+    In most layouts each class is a range of its own. In a division, and in the layouts that people
+    write, digits are one range. Some have ranges of their own:
 
-    - the digit 0 of a, which decides if a is 0;
+    - the digit 0 of a, which decides if a product is 0;
+    - the digit 0 of a divisor, which is not its highest digit;
     - the largest digit of a product: it is never the product's highest digit where only a carry is
-      left, so that the sum has no carry there.
+      left, so that the sum has no carry there;
+    - the digits 0 and largest of a quotient, after which no trial is repeated.
     """
+    long = layout in LONG_LAYOUTS
     classes = range(number_of_classes(signal, base, long))
-    if not long or signal in FEW_CLASSES:
+    if signal in FEW_CLASSES or not (long or layout == "restoring"):
         return list(classes)
     firsts = {NONE, ZERO, *range(base + 1, len(classes))}
-    if signal == "column_multiplicand":
+    if signal in ("column_multiplicand", "divisor", "quotient"):
         firsts.add(ZERO + 1)
-    if signal == "product":
+    if signal in ("product", "quotient"):
         firsts.add(base)
     return sorted(firsts)
 
@@ -631,11 +637,10 @@ class Summaries:
             signal.
     """
 
-    def __init__(
-        self, signals: list[str], base: int, long: bool, kept: tuple[str, ...] | None = None
-    ) -> None:
+    def __init__(self, signals: list[str], base: int, layout: str) -> None:
         self.signals = signals
-        firsts = [first_classes(name, base, long) for name in signals]
+        long, kept = layout in LONG_LAYOUTS, KEPT_IN_OUTLINES.get(layout)
+        firsts = [first_classes(name, base, layout) for name in signals]
         self._shape = tuple(len(first) for first in firsts)
         ranges = np.indices(self._shape).reshape(len(signals), -1)  # [signals, S - 1]
         self.count = 1 + ranges.shape[1]
@@ -743,8 +748,7 @@ class Enumeration:
             for neighbour, direction in NEIGHBOURS_ABOVE.items()
         }
         signals = [signal for names in self.from_above.values() for signal in names]
-        kept = KEPT_IN_OUTLINES.get(program.layout)
-        self.summaries = Summaries(list(dict.fromkeys(signals)), base, long, kept)
+        self.summaries = Summaries(list(dict.fromkeys(signals)), base, program.layout)
         self.as_above_right = self.summaries.with_only(self.from_above["above_right"])
         # A message from the right as one number: 0 if there is no cell on the right, else 1 + n.
         self.message_shape = tuple(self.classes[name] for name in self.from_right) or (1,)
@@ -1247,8 +1251,10 @@ def difference_laws(row: Row, place: str) -> Iterator[Law]:
 # Laws of a division: a row subtracts b · base^s, and the next rows keep the difference or not
 # ---------------------------------------------------------------------------------------------
 
-TRIAL, QUOTIENT = 1, 2  # classes of the signal mode, of rows from some column on
-UNDECIDED, DECIDED = 1, 2  # classes of the signal mark, in the column of b's lowest digit
+TRIAL, QUOTIENT, AGAIN = 1, 2, 3  # classes of the signal mode, of rows from some column on
+# Classes of the signal mark, in the column of b's lowest digit; decided: the next trial is one
+# column further right; repeated: it is in the same column.
+UNDECIDED, DECIDED, REPEATED = 1, 2, 3
 NOT_KEPT, KEPT = 1, 2  # classes of the signal settle
 
 
@@ -1257,21 +1263,38 @@ class DivisionCells(Cells):
     """N cells of a division, and what follows from their inputs."""
 
     @cached_property
-    def trial(self) -> np.ndarray:
-        """Mask of the cells that subtract.
+    def mode(self) -> np.ndarray:
+        """The mode that follows, int [N]: none outside of the columns of a.
 
-        The row of a trial begins where b arrives: the trial before it is decided in the column on
-        the left. It goes on to the left end of a.
+        A row subtracts once more from the column on where the trial before it was decided and is to
+        be repeated. It moves b and subtracts from the column on where b arrives, as the trial was
+        decided in the column on the left. Where neither begins any more it writes the quotient.
         """
+        again = self.inputs["above.mark"] == REPEATED
         arrives = self.inputs["above_left.mark"] == DECIDED
-        return self.in_a & (arrives | (self.inputs["right.mode"] == TRIAL))
+        before = self.inputs["right.mode"]
+        ends = (self.inputs["above.mark"] == DECIDED) & (before == NONE)
+        mode = np.select([again, arrives, ends], [AGAIN, TRIAL, QUOTIENT], before)
+        return np.where(self.in_a, mode, NONE)
+
+    @cached_property
+    def trial(self) -> np.ndarray:
+        """Mask of the cells that subtract."""
+        return np.isin(self.mode, (TRIAL, AGAIN))
 
     @cached_property
     def ends(self) -> np.ndarray:
-        """Mask of the cells that write the quotient: all trials are decided, and none begins."""
-        decided = (self.inputs["above.mark"] == DECIDED) & (self.inputs["right.mode"] != TRIAL)
-        goes_on = self.inputs["right.mode"] == QUOTIENT
-        return self.in_a & ~self.trial & (decided | goes_on)
+        """Mask of the cells that write the quotient."""
+        return self.mode == QUOTIENT
+
+    @cached_property
+    def found(self) -> np.ndarray:
+        """Digit of the quotient after this row, where a trial is decided, int [N].
+
+        It is the number of trials kept; there are at most base - 1 of them.
+        """
+        kept = value(self.inputs["above.quotient"]) + self.is_kept
+        return np.minimum(kept, self.base - 1)
 
     @property
     def in_a(self) -> np.ndarray:
@@ -1328,31 +1351,34 @@ def nothing_outside_a(cells: DivisionCells) -> np.ndarray:
 def trial_is_decided(cells: DivisionCells) -> np.ndarray:
     """settle' = kept if the row's last borrow is 0; on the left of a, in the row of a trial."""
     kept = np.where(value(cells.inputs["right.borrow"]) == 0, KEPT, NOT_KEPT)
-    decided = np.where(cells.inputs["right.mode"] == TRIAL, kept, NONE)
+    decided = np.where(np.isin(cells.inputs["right.mode"], (TRIAL, AGAIN)), kept, NONE)
     return cells.outputs["settle"] == (decided if cells.place == TOP else NONE)
 
 
 def rows_of_trials(cells: DivisionCells) -> np.ndarray:
-    """mode' = trial from the column on where b arrives; quotient if there is no trial to come."""
-    mode = np.where(cells.trial, TRIAL, np.where(cells.ends, QUOTIENT, NONE))
-    return cells.outputs["mode"] == mode
+    """mode' = again or trial from the column on where one begins; quotient if none is to come."""
+    return cells.outputs["mode"] == cells.mode
 
 
 def divisor_moves(cells: DivisionCells) -> np.ndarray:
-    """divisor' = that above left in a trial, with zeros on the left of b; else that above."""
+    """divisor' = that above left where b moves, with zeros on the left of b; else that above."""
     moved = np.maximum(cells.inputs["above_left.divisor"], ZERO)
-    return cells.outputs["divisor"] == np.where(cells.trial, moved, cells.inputs["above.divisor"])
+    stays = cells.inputs["above.divisor"]
+    return cells.outputs["divisor"] == np.where(cells.mode == TRIAL, moved, stays)
 
 
 def mark_moves(cells: DivisionCells) -> np.ndarray:
-    """mark' moves with b, undecided; it is decided where it learns if the trial is kept."""
+    """mark' moves with b, undecided; decided where b's lowest digit learns if the trial is kept.
+
+    The trial is repeated if it is kept, and the quotient's digit is not yet base - 1.
+    """
+    mark = cells.inputs["above.mark"]
+    decided = np.where(cells.is_kept & (cells.found < cells.base - 1), REPEATED, DECIDED)
+    stays = np.where((mark == UNDECIDED) & cells.settles, decided, mark)
     moved = np.minimum(cells.inputs["above_left.mark"], UNDECIDED)
-    stays = np.where(
-        (cells.inputs["above.mark"] == UNDECIDED) & cells.settles,
-        DECIDED,
-        cells.inputs["above.mark"],
-    )
-    return cells.outputs["mark"] == np.where(cells.trial, moved, stays)
+    begins = [cells.mode == TRIAL, cells.mode == AGAIN]
+    expected = np.select(begins, [moved, np.minimum(mark, UNDECIDED)], stays)
+    return cells.outputs["mark"] == expected
 
 
 def trial_subtracts(cells: DivisionCells) -> np.ndarray:
@@ -1385,14 +1411,14 @@ def sign_moves_right(cells: DivisionCells) -> np.ndarray:
 
 
 def quotient_digit(cells: DivisionCells) -> np.ndarray:
-    """quotient' = 1 if the trial is kept, else 0; where it is decided. Else as above."""
+    """quotient' = quotient + 1 if the trial is kept; where it is decided. Else as above."""
     here = cells.settles & (cells.inputs["above.mark"] == UNDECIDED)
-    digit = ZERO + cells.is_kept
+    digit = ZERO + cells.found
     return cells.outputs["quotient"] == np.where(here, digit, cells.inputs["above.quotient"])
 
 
 def division_is_written(cells: DivisionCells) -> np.ndarray:
-    """digit' = quotient' in the last row; else difference' where it waits, else remainder'."""
+    """digit' = quotient' in the last rows; else difference' where it waits, else remainder'."""
     waits = cells.outputs["difference"] > NONE
     shown = np.where(waits, cells.outputs["difference"], cells.outputs["remainder"])
     return cells.written == np.where(cells.ends, cells.outputs["quotient"], shown)

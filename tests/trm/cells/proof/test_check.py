@@ -24,7 +24,7 @@ from trm.cells.proof.search import drawings
 
 # Layouts of which all is decided at once, and their bases; and those that are worked in steps.
 WHOLE = {"lattice": 3, "column": 3, "column_carries": 3, "difference": 3}
-IN_STEPS = {"standard": 3, "accumulate": 2, "interleaved": 2, "running_sum": 2, "restoring": 2}
+IN_STEPS = {"standard": 3, "accumulate": 2, "interleaved": 2, "running_sum": 2, "restoring": 3}
 IN_STEPS |= {"generations": 3, "waves": 2}  # texts over 01; products modulo p
 BASES = WHOLE | IN_STEPS
 
@@ -147,6 +147,7 @@ LAW_CASES = (
     ("rows_of_trials", "restoring", "mode", 1, 0, {"right.mode": 0}),
     ("divisor_moves", "restoring", "divisor", 0, 1, {"own.inside": 1, "above_left.divisor": 1}),
     ("mark_moves", "restoring", "mark", 1, 0, {"own.mode": 1}),
+    ("mark_moves", "restoring", "mark", 3, 2, {"own.quotient": 2}),
     ("trial_subtracts", "restoring", "new", 1, 2, {}),
     ("difference_waits", "restoring", "difference", 1, 2, {"own.new": 0}),
     ("remainder_is_chosen", "restoring", "remainder", 2, 1, {"above_left.settle": 2}),

@@ -1,6 +1,8 @@
 """The word *proved*: rules, layouts, edits and weights that deceive get another verdict."""
 
 import importlib
+import inspect
+import pkgutil
 import re
 import shutil
 import sys
@@ -12,13 +14,17 @@ import numpy as np
 import pytest
 import torch
 
+import canvas
 from canvas import sources as canvas_sources
 from canvas.addition import Addition
+from canvas.cells.local_rule import LocalRule
 from canvas.cells.rules.column import ColumnRule
 from canvas.cells.rules.lattice import LatticeRule
 from canvas.cells.spec import SYMBOL
 from canvas.choices import OwnCodeError
+from canvas.layouts import Layout
 from canvas.symbols import DIGIT_IDS
+from canvas.task import Task
 from trm import load_solver, solve
 from trm.cells.configs import CellConfig, rule_settings
 from trm.cells.model import CellModel
@@ -229,6 +235,18 @@ def test_the_packages_sources_are_those_of_its_version():
         "SOURCES, and raise VERSION if they can compute something else"
     )
     assert canvas_sources.sources([Addition, ColumnRule]) == {}
+
+
+def test_every_rule_layout_and_task_is_among_them():
+    for module in pkgutil.walk_packages(canvas.__path__, "canvas."):
+        importlib.import_module(module.name)
+    kinds, found = [LocalRule, Layout, Task], set()
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        if kind.__module__.startswith("canvas."):
+            found.add(Path(inspect.getfile(kind)))
+    assert found <= set(canvas_sources.files())
 
 
 def test_an_edited_rule_of_the_package_has_no_saved_proofs(monkeypatch):
