@@ -136,7 +136,8 @@ class Summary:
 
     def __str__(self) -> str:
         solved = self.problems - self.errors
-        text = f"{self.problems:,} records: {self.correct:,} of {solved:,} answers correct"
+        records = "record" if self.problems == 1 else "records"
+        text = f"{self.problems:,} {records}: {self.correct:,} of {solved:,} answers correct"
         if self.beyond:
             text += f", {self.beyond:,} outside the lengths trained on"
         lines = "line" if self.errors == 1 else "lines"

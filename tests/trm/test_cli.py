@@ -65,6 +65,10 @@ def test_a_call_is_read_before_anything_heavy_is_imported(tmp_path):
         *("solve --input nowhere.csv --output answers.csv", "prove --check nowhere"),
         *("convert trm-quick-seed0 out.pt --to safetensors", "fit --config nowhere.yaml"),
         *("evaluate --checkpoint nowhere.ckpt --output grid", "sweep quickstart --output small"),
+        *(
+            "evaluate --digits 4 --output grid",
+            "analyse heads --checkpoint lattice --length 3 --output h",
+        ),
         f"benchmark score nowhere.jsonl {SUITE} --output scored",
     ]
     assert calls.keys() == cli.COMMANDS.keys()

@@ -36,6 +36,7 @@ examples:
 
 The folder gets all figures as JSON, and pictures.
 """
+UNSIZED = ("ranks", "induction")  # kinds that do not choose the sizes of problems
 STEPS = 8  # by default: supervision steps that are probed, and the step whose ranks are computed
 
 
@@ -50,7 +51,7 @@ def add_arguments(parser: Parser) -> None:
         several = name in ("ranks", "gap")
         kind.add_checkpoint(several=several, required=not several)
         add("--output", required=True, metavar="DIR", help="folder for the results")
-        if name not in ("ranks", "induction"):
+        if name not in UNSIZED:
             kind.add_sizes(", like 4 or 1..4,8: all combinations (default: training's longest)")
         usual = {"heads": 50, "rasp": 16, "gap": 100, "induction": 64}
         counted = {"heads": "pairs", "induction": "sequences"}
@@ -84,6 +85,8 @@ def add_arguments(parser: Parser) -> None:
 def run(args: Arguments) -> int:
     """Run one kind of analysis, and write its figures as JSON and as pictures."""
     steps = args.steps[-1] if getattr(args, "steps", None) else None
+    if args.kind not in UNSIZED:
+        args.check_sizes()
     solvers, given = args.solvers(args.one_device(), steps), args.checkpoints
 
     from trm.evaluation.models import describe, labels

@@ -264,7 +264,12 @@ class Parser(argparse.ArgumentParser):
         from trm.evaluation.grid import AXES
 
         add = (group or self).add_argument
-        for axis, meaning in AXES.items():
+        # Labels of axes are shorter than a help has to be.
+        more = {
+            "digits": "digits of the longest addend",
+            "length": "letters of each text, or rows of each maze",
+        }
+        for axis, meaning in (AXES | more).items():
             option = f"--{axis.replace('_', '-')}"
             add(option, type=lengths, metavar="N", help=f"{meaning}{about}")
 
@@ -496,6 +501,15 @@ class Arguments(argparse.Namespace):
         sizes = {axis: (min(numbers), max(numbers)) for axis, numbers in given.items()}
         task: Task = kind(**named, **sizes)
         return task
+
+    def check_sizes(self) -> None:
+        """Check the measures of `sizes` by the first checkpoint, before a framework is loaded.
+
+        Raises:
+            ValueError: its task has other measures.
+        """
+        if task := _task_of(read_task(self.checkpoints[0])):
+            self.sizes(task, lambda low, high: [low, high])
 
     def sizes(self, task: Task, usual: Callable[[int, int], Iterable[int]]) -> dict[str, list[int]]:
         """Return the sizes of problems by two measures of the task, such as digits and addends.

@@ -38,6 +38,7 @@ def run(args: Arguments) -> int:
         return puzzles.evaluate(args)
     args.refuse("only a checkpoint of puzzles is measured on arrays", "data")
     # Wrong arguments raise here, before anything is measured.
+    args.check_sizes()
     solvers, checkpoints = args.solvers("cpu", args.steps), args.checkpoints
 
     from trm.evaluation.measure import EvaluationSettings, measure

@@ -47,6 +47,7 @@ def export(args: Arguments) -> int:
     import torch
 
     from trm.cells.integer import IntegerCellModel
+    from trm.cells.model import CellModel
     from trm.checkpoints.content import load_checkpoint, pack
     from trm.checkpoints.loading import reinitialised
     from trm.evaluation.models import labels
@@ -59,6 +60,10 @@ def export(args: Arguments) -> int:
     if isinstance(model, IntegerCellModel):
         args.refuse("the model is in integers already", "dtype", "untrained")
     if args.dtype in INTEGERS:
+        if not isinstance(model, CellModel):
+            args.refuse(
+                f"only a cell model is written in integers, not a {type(model).__name__}", "dtype"
+            )
         first = _in_integers(args, first, content)
     if args.untrained:
         model = reinitialised(model)

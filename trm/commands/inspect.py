@@ -97,7 +97,8 @@ def run(args: Arguments) -> int:
     drawing = solver.draw_worked(solver.task.parsed([args.problem]))
     number = int(drawing.steps[0])
     if args.row is not None and args.row > number:
-        raise ValueError(f"--row {args.row}: {args.problem} has {number} rows to fill in")
+        rows = "1 row" if number == 1 else f"{number} rows"
+        raise ValueError(f"--row {args.row}: {args.problem} has {rows} to fill in")
     row = (args.row or number) - 1
     cell = _chosen(args.cell, drawing, row)
     if args.lens or args.patch or args.cell:

@@ -48,7 +48,9 @@ class Solution:
     given: np.ndarray  # bool [H, W], the cells given to the model
     rows: list[int]  # the canvas row of each step
     row_confidence: list[float]  # probability that each row is correct; 0 in place of NaN
-    row_steps: list[int]  # supervision steps of each row, by all views together; see `steps`
+    # Supervision steps of each row, by all views together, see `steps`. In an unknown orientation
+    # the last row also counts those of all other guesses.
+    row_steps: list[int]
     truth: np.ndarray | None = None  # uint8 [H, W], the true solution; None: not computed
     answer_cells: tuple[CellIndex, ...] = ()  # of the answer's digits, lowest first, if any
     # Why the confidence is not calibrated: training had few rows of that kind.
@@ -110,6 +112,8 @@ class Solution:
         if not any(self.row_steps):
             return ""
         counts = ", ".join(map(str, self.row_steps))
+        if self.guess is not None:
+            return f"{unit}, all guesses together: {self.steps}"
         if self.longest_chain is None:
             views = ", all views together" if self.votes else ""
             return f"{unit} per row{views}: {counts}"

@@ -194,3 +194,6 @@ def test_guesses_rejected_at_their_first_row_are_not_solved():
     solved = [vote for vote in found.votes[0] if vote.answer is not None]
     assert [vote.confidence for vote in solved] == [pytest.approx(0.9 ** len(found.rows))]
     assert found.votes[0][0].confidence == pytest.approx(0.1)  # of its first row
+    # The last row counts the steps of all guesses, so the text has their sum alone.
+    assert found.row_steps[-1] > found.row_steps[0]
+    assert found.steps_text() == f"supervision steps, all guesses together: {found.steps}"
