@@ -65,11 +65,14 @@ def _calibration(args: Arguments, files: list[Path], output: Path) -> int:
     curves, bins = {}, {}
     for name, rows in held.items():
         right, confidence, agreement = (np.array(values) for values in zip(*rows, strict=True))
-        curves[f"{name}, confidence"] = risk_coverage(confidence, right)
+        score = f"{name}, confidence"
+        curves[score], bins[score] = (
+            risk_coverage(confidence, right),
+            reliability(confidence, right),
+        )
         if (agreement < 1).any():
             curves[f"{name}, agreement"] = risk_coverage(agreement, right)
-        bins[name] = reliability(confidence, right)
-        share, error = Share(int(right.sum()), len(right)), 100 * bins[name].error
+        share, error = Share(int(right.sum()), len(right)), 100 * bins[score].error
         results().print(f"{name}: {share} correct, calibration error {error:.1f} %")
     save(trust_figure(curves, bins), output / TRUST)
     shown = [

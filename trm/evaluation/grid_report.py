@@ -203,7 +203,7 @@ def _models(grid: Grid) -> str:
         if spent := model["cost"]:
             cost = f"{spent['flops'] / 1e12:,.3g} TFLOP, {spent['seconds'] / 60:,.3g} min"
             if before := spent.get("before"):
-                cost += f", after {before['seconds'] / 60:,.3g} min"
+                cost += f", begun with weights of {before['seconds'] / 60:,.3g} min"
         numbers = (model["parameters"], model["step"])
         parameters, step = ("not known" if n is None else f"{n:,}" for n in numbers)
         ranges = model["ranges"]
@@ -212,7 +212,7 @@ def _models(grid: Grid) -> str:
         who = [safe(model["name"]), family or "–", model["task"]["layout"] or "–"]
         row = [*who, parameters, sizes, step, cost, f"`{model['sha256'][:12]}`"]
         rows.append([*row, grid.how_asked(model) or "in one view"])
-    return table([*heads, "asked"], rows)
+    return table([*heads, "solved"], rows)
 
 
 def _summary(grid: Grid) -> list[str]:

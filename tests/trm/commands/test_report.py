@@ -56,7 +56,7 @@ def test_risks_of_answers_are_printed_and_drawn(command, tmp_path, monkeypatch):
     assert found["100%"] == "25.00 % (1 of 4) 25.00 % (1 of 4)"
     assert ["mean", "6.25", "%", "6.25", "%"] in rows
     with Image.open(tmp_path / "out/calibration.png") as picture:
-        assert picture.size == (1650, 930)
+        assert picture.size == (1650, 990)
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -52,7 +52,7 @@ def test_a_cost_with_that_of_earlier_weights_is_read_and_shown(make_grid, tmp_pa
     (tmp_path / "grid.json").write_text(json.dumps(grid))
     read = read_grid(tmp_path)
     assert read.models[0]["cost"] == cost
-    assert "1 TFLOP, 1 min, after 2 min" in markdown(read)
+    assert "1 TFLOP, 1 min, begun with weights of 2 min" in markdown(read)
 
 
 def test_a_grid_is_read_as_it_was_written(make_grid, tmp_path):

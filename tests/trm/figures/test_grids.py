@@ -179,11 +179,15 @@ def test_sizes_are_pooled_by_the_longest(make_grid, rows, columns, axes, right, 
 def test_risk_curves_differ_without_colour():
     curve = risk_coverage(np.array([0.2, 0.9]), np.array([False, True]))
     bins = reliability(np.array([0.2, 0.9]), np.array([False, True]))
-    left, right, _ = trust_figure({"a": curve, "b": curve}, {"a": bins}).axes
+    figure = trust_figure({"a": curve, "b": curve}, {"b": bins})
+    left, right, _ = figure.axes
     assert len({line.get_linestyle() for line in left.lines}) == 2
     assert len({to_hex(line.get_color()) for line in left.lines}) == 2
-    assert "mean risk 25.00 %" in left.get_legend().get_texts()[0].get_text()
-    assert "calibration error 15.0 %" in right.get_legend().get_texts()[0].get_text()
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts == ["a: mean risk 25.00 %", "b: mean risk 25.00 %, calibration error 15.0 %"]
+    assert right.lines[1].get_color() == left.lines[1].get_color()
+    figure.canvas.draw()
+    assert figure.legends[0].get_window_extent().y1 < left.get_tightbbox().y0  # hides nothing
     score = np.repeat([0.95, 0.85, 0.15], [100, 100, 3])
     right = np.arange(203) < 200
     curves, bins = {"rows": risk_coverage(score, right)}, {"rows": reliability(score, right)}
@@ -199,14 +203,15 @@ def test_risk_curves_show_their_numbers_of_problems():
     def drawn(*numbers):
         found = [(np.linspace(0.1, 0.9, n), np.arange(n) % 3 > 0) for n in numbers]
         curves = {f"{i}, confidence": risk_coverage(*both) for i, both in enumerate(found)}
-        bins = {str(i): reliability(*both) for i, both in enumerate(found)}
-        left = trust_figure(curves, bins).axes[0]
-        return left.get_title(), [text.get_text() for text in left.get_legend().get_texts()]
+        bins = {f"{i}, confidence": reliability(*both) for i, both in enumerate(found)}
+        figure = trust_figure(curves, bins)
+        texts = [text.get_text() for text in figure.legends[0].get_texts()]
+        return figure.axes[0].get_title(), texts
 
     title, labels = drawn(3, 120, 57)
     assert title == "If only the surest are answered"
     assert [label.partition(" problems, ")[0] for label in labels] == [
-        "0, confidence (3", "1, confidence (120", "2, confidence (57"
+        "0, confidence: 3", "1, confidence: 120", "2, confidence: 57"
     ]  # fmt: skip
     title, labels = drawn(57, 57)
     assert title == "If only the surest are answered (57 problems)"
