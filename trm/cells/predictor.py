@@ -28,7 +28,7 @@ from canvas.cells.spec import AGAINST, OWN, TOKEN
 from canvas.drawing import Drawing
 from canvas.task import Task
 from trm.cells.configs import CellConfig
-from trm.cells.table import CellTable, GrowingTable, UnknownInputError
+from trm.cells.table import CellTable, MemoTable, UnknownInputError
 from trm.solving.predictor import Predictor, Trace, Traits, batch_size
 from trm.solving.rows import FilledCanvases, OnRow, Prediction, in_views, show_row_by_row
 
@@ -158,7 +158,7 @@ class CellPredictor(Predictor):
         self.may_look_up = True  # False: run the network, also where the model is proved
         self._seen: dict[str, torch.Tensor] = {}  # copies of those weights; empty: hash them
         self._closed: CellTable | None = None  # all decisions, read from a file
-        self._growing: GrowingTable | None = None
+        self._memo: MemoTable | None = None
 
     @property
     def model(self) -> CellModel:
@@ -272,7 +272,7 @@ class CellPredictor(Predictor):
 
     def clear_cache(self) -> None:
         self._caches.clear()
-        self._growing = None
+        self._memo = None
 
     def read_table(self, file: Path, digest: str) -> None:
         """Read the decisions of a proved model, to look them up instead of computing them.
@@ -317,10 +317,10 @@ class CellPredictor(Predictor):
 
     def _looked_up(self, canvases: np.ndarray) -> np.ndarray | None:
         """Return filled canvases, uint8 [B, H, W]; None: a table lacks an input."""
-        table = self._closed
-        if table is None:
-            table = self._growing = self._growing or GrowingTable(self.cache)
         try:
+            table = self._closed
+            if table is None:
+                table = self._memo = self._memo or MemoTable(self.cache)
             return table.fill(canvases)
         except UnknownInputError:
             return None

@@ -12,9 +12,9 @@ occurs in it. One array per direction leads from the symbol to the decision:
 
 0 in an array stands for an input that is not in the table. State 0 stands for a missing neighbour.
 
-A `GrowingTable` adds such inputs by running the network. A closed table, made of all reachable
-inputs by `closed_table`, merges values and classes with equal entries: the 1,204,976 inputs of the
-decimal lattice take an array of 1,342 x 700.
+A closed table, made of all reachable inputs by `closed_table`, merges values and classes with equal
+entries: the 1,204,976 inputs of the decimal lattice take an array of 1,342 x 700. A `MemoTable` has
+no arrays: it begins without inputs, and runs the network on those that it meets.
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ import numpy as np
 from canvas.cells.encoding import OpEncoding
 from canvas.cells.local_rule import Decide
 from canvas.cells.order import wavefront
-from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, input_name
+from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, TOKEN, Op, input_name
 from canvas.symbols import BLANK, MASK
 from trm.runtime.progress import report
 
 if TYPE_CHECKING:
     from trm.cells.cache import CellCache
 
-_MOST_ENTRIES = 2**26  # of the arrays of a growing table
+_MOST_INPUTS = 2**20  # of a memo
+_MOST_IDS = 2**62  # of its inputs
+_HASH = np.uint64(0x9E3779B97F4A7C15)  # factor of Fibonacci hashing (Knuth)
 
 
 class UnknownInputError(LookupError):
@@ -215,123 +217,96 @@ class _LastFronts:
         self.lows[number % 4] = low
 
 
-class GrowingTable(CellTable):
-    """Table that runs the network on inputs that are new.
+class MemoTable(CellTable):
+    """Table of the inputs met so far, each decided once by the network; each one is a state.
 
     Args:
         cache: of the model, on a CPU.
+
+    Raises:
+        UnknownInputError: an id of an input would not be an int64.
     """
 
     def __init__(self, cache: CellCache) -> None:
-        model, self.cache = cache.model, cache
-        names = list(model.outputs)
-        passed = model.encoding.directions
-        directions = _in_order(model.encoding)
-        arrays = [np.zeros((model.config.vocab_size, 16), dtype=np.int32)]
-        arrays += [np.zeros((16, 16), dtype=np.int32) for _ in directions[1:]]
-        decided = np.zeros((1, 1 + len(names)), dtype=np.int16)
-        super().__init__(directions, arrays, [np.zeros(1, np.intp) for _ in directions], decided)
-        # Outputs in each direction, as columns of `decided`; and all of them, with the symbol.
-        self._columns = [[1 + names.index(n) for n in passed[d]] for d in directions]
-        self._used = sorted({0, 1, *(column for of in self._columns for column in of)})
-        self._places = [[d for d in passed if d != OWN].index(d) for d in directions]
-        self.full = False  # True: it would have become too large, and is of no more use
-        self._values = [1] * (len(directions) - 1)  # numbers of values, 0 included
-        self._states: dict[bytes, int] = {}
-        # For each direction the class of each message, and a state that passes it.
-        self._messages: list[dict[bytes, int]] = [{} for _ in directions]
-        self._examples = [[0] for _ in directions]
+        encoding, self.cache = cache.model.encoding, cache
+        names = list(cache.model.outputs)[1:]
+        passed = {d: of for d, of in encoding.directions.items() if d != OWN}
+        whole = OpEncoding(passed, encoding.classes, (Op((SYMBOL, *names)),), encoding.ids)
+        if whole.starts[-1] > _MOST_IDS:
+            raise UnknownInputError
+        units = whole.units(0)
+        self.directions = list(passed)
+        self.unit = units[TOKEN]
+        # By direction the weight in an id of "there is a neighbour", then of its signals.
+        self.units = np.array(
+            [[units.get(input_name(d, name), 0) for name in ("", *names)] for d in passed]
+        ).reshape(len(passed), -1)
+        # Pages of these arrays take no memory before they are written to.
+        self.decided = np.zeros((_MOST_INPUTS, 2 + len(names)), dtype=np.int16)
+        self.symbol = np.zeros(_MOST_INPUTS, dtype=np.uint8)
+        self.passed = np.zeros((len(passed), _MOST_INPUTS), dtype=np.int64)  # parts of ids
+        self.count = 1  # states in use, with state 0
+        # A hash table of ids, 1 higher, and their states; 0 is an empty slot.
+        self.keys = np.zeros(4 * _MOST_INPUTS, dtype=np.int64)
+        self.states = np.zeros(4 * _MOST_INPUTS, dtype=np.int32)
 
     def look_up(self, tokens: np.ndarray, neighbours: Sequence[np.ndarray]) -> np.ndarray:
         """See `CellTable.look_up`; new inputs are added.
 
         Raises:
-            UnknownInputError: the table would become, or would have become, too large.
+            UnknownInputError: there are too many inputs.
         """
-        if self.full:
-            raise UnknownInputError
-        try:
-            return super().look_up(tokens, neighbours)
-        except UnknownInputError:
-            flat = [states.reshape(-1) for states in neighbours]
-            self._learn(tokens.reshape(-1), flat)
-            return super().look_up(tokens, neighbours)
+        keys = np.multiply(tokens, self.unit, dtype=np.int64) + 1
+        for passed, states in zip(self.passed, neighbours, strict=True):
+            keys += passed.take(states)
+        slots = self._slots(keys.reshape(-1))
+        if not (found := self.states.take(slots)).all():
+            new = np.flatnonzero(found == 0)
+            new = new[np.unique(keys.reshape(-1)[new], return_index=True)[1]]
+            self._learn(tokens.reshape(-1)[new], [of.reshape(-1)[new] for of in neighbours])
+            self._add(keys.reshape(-1)[new])
+            found = self.states.take(self._slots(keys.reshape(-1)))
+        return found.reshape(keys.shape)
+
+    def _slots(self, keys: np.ndarray) -> np.ndarray:
+        """Return the slot of each key, int64 [N]: with this key, or an empty one for it."""
+        slots = (keys.astype(np.uint64) * _HASH >> np.uint64(40)).astype(np.intp) % len(self.keys)
+        other = np.arange(len(keys))
+        while len(other):
+            there = self.keys.take(slots[other])
+            other = other[(there != keys[other]) & (there != 0)]
+            slots[other] = (slots[other] + 1) % len(self.keys)
+        return slots
 
     def _learn(self, tokens: np.ndarray, neighbours: Sequence[np.ndarray]) -> None:
-        """Add the inputs of N cells; arguments as for `look_up`."""
+        """Add the decisions of N new inputs as states; arguments as for `look_up`."""
         import torch
 
         from trm.runtime.torch_settings import standard_settings
 
-        classes = [of.take(states) for of, states in zip(self.classes, neighbours, strict=True)]
-        value = tokens.astype(np.intp)
-        for depth, of in enumerate(classes[:-1]):
-            array = self.arrays[depth]
-            index = value * array.shape[1] + of
-            new = np.unique(index[array.reshape(-1)[index] == 0])
-            before = self._values[depth]
-            array.reshape(-1)[new] = np.arange(before, before + len(new))
-            self._values[depth] += len(new)
-            self._make_room(depth + 1, rows=self._values[depth])
-            value = array.reshape(-1)[index].astype(np.intp)
-        index = value * self.arrays[-1].shape[1] + classes[-1]
-        new = self.arrays[-1].reshape(-1)[index] == 0
-        _, first = np.unique(index[new], return_index=True)
-        cells = np.flatnonzero(new)[first]
-        around = np.zeros((len(cells), len(self.directions), self.decided.shape[1] - 1), np.int64)
-        for place, of, examples in zip(self._places, classes, self._examples, strict=True):
-            # 1, then the signals, without the symbol.
-            rows = self.decided[np.array(examples)[of[cells]]]
-            around[:, place, 0], around[:, place, 1:] = rows[:, 0], rows[:, 2:]
-        with standard_settings(threads=1), torch.inference_mode():
-            found = self.cache.of_cells(
-                torch.from_numpy(tokens[cells].astype(np.int64)), torch.from_numpy(around)
-            )
-        numbers = self._numbers(found.classes.numpy())  # may enlarge the array
-        self.arrays[-1][value[cells], classes[-1][cells]] = numbers
-
-    def _numbers(self, classes: np.ndarray) -> list[int]:
-        """Return the states of decisions, int64 [N, outputs]; new ones are added."""
-        rows = np.zeros((len(classes), self.decided.shape[1]), dtype=np.int16)
-        rows[:, 0], rows[:, 1:] = 1, classes
-        rows[:, [i for i in range(rows.shape[1]) if i not in self._used]] = 0
-        numbers: list[int] = []
-        added: list[np.ndarray] = []
-        for row in rows:
-            number = self._states.setdefault(row.tobytes(), len(self._states) + 1)
-            numbers.append(number)
-            if number >= len(self.decided) + len(added):
-                added.append(row)
-        if not added:
-            return numbers
-        first = len(self.decided)
-        self.decided = np.concatenate([self.decided, added])
-        self.symbol = self.decided[:, 1].astype(np.uint8)
-        for i, (columns, known) in enumerate(zip(self._columns, self._messages, strict=True)):
-            new = []
-            for number, row in enumerate(added, start=first):
-                new.append(known.setdefault(row[columns].tobytes(), len(known) + 1))
-                if new[-1] == len(self._examples[i]):
-                    self._examples[i].append(number)
-            self.classes[i] = np.append(self.classes[i], new)
-            self._make_room(i, columns=len(known) + 1)
-        return numbers
-
-    def _make_room(self, number: int, rows: int = 0, columns: int = 0) -> None:
-        """Enlarge an array to at least so many rows or columns, twofold at least."""
-        array = self.arrays[number]
-        have = array.shape
-        shape = tuple(
-            n if n >= wanted else max(wanted, 2 * n)
-            for n, wanted in zip(have, (rows, columns), strict=True)
-        )
-        if shape == have:
-            return
-        if sum(one.size for one in self.arrays) - array.size + shape[0] * shape[1] > _MOST_ENTRIES:
-            self.full, self.arrays = True, []
+        here = slice(self.count, self.count + len(tokens))
+        if here.stop > _MOST_INPUTS:
             raise UnknownInputError
-        self.arrays[number] = np.zeros(shape, dtype=np.int32)
-        self.arrays[number][: have[0], : have[1]] = array
+        # 1, then the signals, without the symbol.
+        signals = np.arange(self.decided.shape[1]) != 1
+        around = np.stack([self.decided[states][:, signals] for states in neighbours], axis=1)
+        with standard_settings(threads=1), torch.inference_mode():
+            seen = tokens.astype(np.int64), around.astype(np.int64)
+            classes = self.cache.of_cells(*map(torch.from_numpy, seen)).classes.numpy()
+        self.decided[here, 0], self.decided[here, 1:] = 1, classes
+        self.symbol[here] = classes[:, 0]
+        self.passed[:, here] = self.units @ self.decided[here][:, signals].T
+
+    def _add(self, keys: np.ndarray) -> None:
+        """Add N keys with the states that follow; of keys for the same slot one after the other."""
+        states = np.arange(self.count, self.count + len(keys))
+        self.count += len(keys)
+        while len(keys):
+            slots = self._slots(keys)
+            self.keys[slots] = keys
+            self.states[slots] = states
+            lost = self.keys[slots] != keys
+            keys, states = keys[lost], states[lost]
 
 
 def passed_outputs(

@@ -15,7 +15,7 @@ from trm.cells.cache import CellCache
 from trm.cells.configs import CellConfig, rule_settings
 from trm.cells.model import CellModel, CellState
 from trm.cells.samples import CellInputSamples
-from trm.cells.table import GrowingTable
+from trm.cells.table import MemoTable
 from trm.cells.wavefront import run_wavefront
 from trm.checkpoints.loading import load_solver
 from trm.checkpoints.names import about, named_weights
@@ -155,7 +155,7 @@ def test_every_executor_of_a_saved_model_gives_one_canvas(name: str) -> None:
     drawn = sample(solver.task, 0, "train", 0, np.arange(1), lengths)
     tokens = torch.from_numpy(solver.draw(drawn).masked)
     cache = CellCache(net)
-    worked, table = run_wavefront(net, tokens, cache), GrowingTable(cache)
+    worked, table = run_wavefront(net, tokens, cache), MemoTable(cache)
     assert np.array_equal(solver.predictor(tokens.numpy()).canvases, worked.tokens.numpy())
     for _ in range(2):  # with inputs that are new, then with known ones
         assert np.array_equal(table.fill(tokens.numpy()), worked.tokens.numpy())

@@ -12,7 +12,7 @@ from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from trm.cells.cache import CellCache
 from trm.cells.predictor import CellPredictor
-from trm.cells.table import CellTable, GrowingTable, UnknownInputError, closed_table, passed_outputs
+from trm.cells.table import CellTable, MemoTable, UnknownInputError, closed_table, passed_outputs
 from trm.cells.wavefront import run_wavefront
 from trm.checkpoints.loading import load_solver
 from trm.solving.solver import Solver
@@ -72,7 +72,7 @@ def test_canvases_with_other_boxes_are_filled_each_in_its_own(solver: Solver) ->
     room[1, 3:, 2:] = large[0]
     room[2] = room[0]
     room[2][room[2] == MASK] = BLANK  # nothing to fill in
-    table = GrowingTable(CellCache(solver.predictor.model))
+    table = MemoTable(CellCache(solver.predictor.model))
     wanted = run_wavefront(solver.predictor.model, torch.from_numpy(room)).tokens.numpy()
     found = table.fill(room)
     np.testing.assert_array_equal(found, wanted)
@@ -117,14 +117,20 @@ def test_input_outside_of_a_closed_table_runs_the_network(base3: Solver, tmp_pat
     np.testing.assert_array_equal(predictor(canvases).canvases, wanted)
 
 
-def test_table_that_would_become_too_large_runs_the_network(
-    base3: Solver, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("limit", ["INPUTS", "IDS"])
+def test_the_network_runs_where_a_memo_would_become_too_large(
+    base3: Solver, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trm.cells.table._MOST_ENTRIES", 2000)
-    table = GrowingTable(CellCache(base3.predictor.model))
-    for digits in (30, 3):  # from then on always
-        with pytest.raises(UnknownInputError):
-            table.fill(masked(base3, (digits, digits)))
+    monkeypatch.setattr(f"trm.cells.table._MOST_{limit}", 100)
+    model = base3.predictor.model
+    predictor = CellPredictor(model, proved=True)
+    assert predictor.looks_up
+    canvases = masked(base3, (30, 30))
+    with pytest.raises(UnknownInputError):
+        MemoTable(CellCache(model)).fill(canvases)
+    for some in (canvases, masked(base3, (3, 3))):
+        wanted = run_wavefront(model, torch.from_numpy(some)).tokens.numpy()
+        np.testing.assert_array_equal(predictor(some).canvases, wanted)
 
 
 def test_a_table_of_several_ops_agrees_with_its_network(written) -> None:
