@@ -29,7 +29,7 @@ IN_STEPS |= {"generations": 3, "waves": 2}  # texts over 01; products modulo p
 BASES = WHOLE | IN_STEPS
 # Numbers of inputs that are tried in the latter: more than canvases have.
 TRIED = {"standard": 989, "accumulate": 230, "interleaved": 361, "running_sum": 1007}
-TRIED |= {"restoring": 467, "generations": 31, "waves": 5561}
+TRIED |= {"restoring": 3783, "generations": 31, "waves": 5561}
 
 
 def task_of(layout: str) -> Task:
