@@ -2053,7 +2053,7 @@ def main(path: str | Path) -> int:
     except Exception as error:  # another or a damaged file can fail in any way
         why = str(error) if isinstance(error, NotCheckableError) else "damaged, or another file"
         if not file.is_file():
-            why = "there is no such file. trm prove --output writes it for a proved model"
+            why = "there is no such file. `trm prove --output` writes it for a proved model"
         print(f"{file} is no table that can be checked: {why}", file=sys.stderr)
         return 2
     what = f"{program.layout} in base {program.base}"

@@ -286,7 +286,7 @@ def test_tables_of_unknown_layouts_prove_nothing(tmp_path, capsys):
     right.save(file)
     damaged = file.read_bytes()[:-200]
     for program, why in (
-        (None, "it is written of a model that is proved"),
+        (None, "there is no such file. `trm prove --output` writes it"),
         (damaged, "damaged, or another file"),
         (right._replace(tables=backwards), "damaged, or another file"),
         (right._replace(tables=without), "damaged, or another file"),
