@@ -25,6 +25,46 @@ const MEANINGS = {
   adds: "whether there is a sum above",
   total: "whether this row is the total",
 };
+// Signals that mean something else in some layouts.
+const MEANINGS_IN = {
+  difference: {
+    minuend: "a digit of the first number", subtrahend: "a digit of the second number",
+    borrow: "what the next digit on the left lends",
+  },
+  restoring: {
+    mode: "what this row does, from the column where it begins",
+    borrow: "what the next digit on the left lends",
+    seen: "whether a digit of the divisor is on the right",
+    remainder: "a digit of the remainder so far",
+    difference: "a digit of the trial, until it is known whether the trial is kept",
+    divisor: "a digit of the divisor, which moves right",
+    mark: "the column of the divisor's lowest digit, and what follows there",
+    quotient: "a digit of the quotient: the number of trials that were kept",
+    settle: "whether the trial is kept; moves right, a column a row",
+  },
+  waves: {
+    line: "which of the numbers on top is next", digit: "a digit of S, the remainder so far",
+    sum: "the same with the carry", carry: "what the next digit on the left gets",
+    twos: "a digit of S, left of p's highest", fours: "a digit of S, two columns left of it",
+    a: "a digit of the first number", b: "a digit of the second number that moves left",
+    p: "a digit of the third number", phase: "what begins in this row, in the column of p's highest digit",
+    wave: "what the column on the right does in the next row", points: "from the sign to that column",
+    answer: "whether S is the answer, or p is added", borrow: "what is taken along, to the left",
+  },
+};
+// Names of classes that are no digits.
+const SIGNED = ["0", "1", "−1"];
+const CLASSES_IN = {
+  restoring: {
+    mode: ["–", "subtracts", "quotient", "subtracts again"], mark: ["–", "here", "found", "again"],
+    settle: ["–", "not kept", "kept"],
+  },
+  waves: {
+    digit: SIGNED, sum: SIGNED, value: SIGNED, twos: SIGNED, fours: SIGNED, carry: SIGNED,
+    twos_before: SIGNED, fours_before: SIGNED, b: ["–", "0", "1", "end", "done"],
+    phase: ["–", "adds 0", "adds a", "takes p", "waits", "doubles", "ends"], answer: ["–", "S", "S + p"],
+  },
+};
 const CODE = "a class that the model invented: it had no hints";
 const MARGIN = "difference between the highest logit and the next";
 
@@ -43,13 +83,17 @@ const percent = (p) => (p > 0.9999 ? "> 99.99 %" : `${(100 * p).toFixed(2)} %`);
 function label({ about, counts }, name, value) {
   if (name === "symbol") return signOf(value) || "blank";
   if (name === "row") return ROWS[value];
+  const classes = CLASSES_IN[about.layout]?.[name];
+  if (classes) return classes[value];
   if (about.codes.includes(name)) return String(value);
   if (!name || counts.get(name) === 2) return value ? "yes" : "no";
   if (value === 0) return "–";
+  if (about.layout === "waves" && counts.get(name) > about.base + 1) return String(value);
   return value > about.base ? "✱".repeat(value - about.base) : (value - 1).toString(16).toUpperCase();
 }
 
-const meaning = ({ about }, name) => (about.codes.includes(name) ? CODE : MEANINGS[name] ?? "");
+const meaning = ({ about }, name) => (about.codes.includes(name) ? CODE
+  : MEANINGS_IN[about.layout]?.[name] ?? MEANINGS[name] ?? "");
 
 function message(of, name, value) {
   const element = make("span", [`${spoken(name)} `, make("b", label(of, name, value))], "message");

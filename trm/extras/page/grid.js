@@ -5,17 +5,20 @@ const Z = 1.96; // of a 95 % interval
 
 let measuring = 0; // number of the last measurement that was begun
 
-function drawNumber(digits) {
-  const all = Array.from({ length: digits }, (_, i) => Math.floor(Math.random() * (i ? 10 : 9)) + Number(!i));
-  return BigInt(all.join(""));
+function drawNumber(digits, base) {
+  const draw = (_, i) => Math.floor(Math.random() * (i ? base : base - 1)) + Number(!i);
+  return Array.from({ length: digits }, draw).reduce((value, digit) => value * BigInt(base) + BigInt(digit), 0n);
 }
 
-// Numbers of a problem of row and column of the table: first and second number's digits, or the
-// number of addends and their digits. The larger number of a difference is the first.
-function drawProblem(about, row, column) {
-  if (about.sign === "-") return [drawNumber(row), drawNumber(column)].sort((a, b) => (a < b ? 1 : -1));
-  if (about.sign !== "+") return [drawNumber(row), drawNumber(column)];
-  return Array.from({ length: column }, () => drawNumber(row));
+// Numbers of a problem of row and column of the table: first and second number's digits, those of p
+// and the second number, or the number of addends and their digits. The larger number of a
+// difference is the first.
+function drawProblem({ sign, base }, row, column) {
+  const draw = (digits) => drawNumber(digits, base);
+  if (sign === "+") return Array.from({ length: column }, () => draw(row));
+  const [one, other] = [draw(row), draw(column)];
+  if (sign === "%") return [draw(row) % one, other, one];
+  return sign === "-" && one < other ? [other, one] : [one, other];
 }
 
 // Wilson's interval of a share, in per cent.
@@ -58,12 +61,14 @@ const rest = () => new Promise((go) => setTimeout(go));
 async function measure() {
   const [of, mine] = [model, ++measuring];
   const { about } = of;
-  const [longest, n] = ["longest", "number"].map((id) => Number(byId(id).value));
+  const [most, n] = ["longest", "number"].map((id) => Number(byId(id).value));
+  const longest = Math.min(most, OPERATIONS[about.sign].longest);
   const upright = views.find(([name]) => name === "e")[1];
-  const [most, adds] = [about.operands[1], about.sign === "+"];
+  const [addends, adds] = [about.operands[1], about.sign === "+"];
   const columns = Array.from({ length: longest }, (_, i) => i + 1)
-    .filter((column) => !adds || (column > 1 && column <= most));
-  const rows = Array.from({ length: longest }, (_, i) => i + 1);
+    .filter((column) => !adds || (column > 1 && column <= addends));
+  const rows = Array.from({ length: longest }, (_, i) => i + 1)
+    .filter((row) => about.sign !== "%" || row > 1); // p is at least 2
   const [down, across] = about.ranges;
   const trained = (row, column) => row <= down[1] && column <= across[1] ? "known" : "";
   const cells = rows.map((row) => columns.map((column) => make("td", "", trained(row, column))));
@@ -72,9 +77,11 @@ async function measure() {
   for (const name of ["grid", "done"]) byId(name).hidden = false;
   byId("interval").textContent = "";
   answerTo(cells);
+  const first = about.sign === "%" ? "third" : "first";
   const axes = adds ? "Down: digits of the addends; across: number of addends"
-    : "Down: digits of the first number; across: of the second";
-  byId("legend").textContent = `${about.name}. ${axes}. Percent of ${n} random problems with a correct `
+    : `Down: digits of the ${first} number; across: of the second`;
+  const inBase = about.base === 10 ? "" : `, in base ${about.base}`;
+  byId("legend").textContent = `${about.name}. ${axes}${inBase}. Percent of ${n} random problems with a correct `
     + "answer; outlined: sizes of training. Point at a cell, tap it, or use the arrow keys for its interval.";
   byId("done").max = rows.length * columns.length * n;
   byId("done").value = 0;

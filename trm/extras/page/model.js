@@ -379,18 +379,38 @@ function modelOf(about) {
   return about.integers ? new IntegerCellModel(about) : new CellModel(about);
 }
 
-const LONGEST = 60; // digits of a number
 const MOST = 30; // numbers of a sum
-// By the sign on a canvas: signs that are typed, a problem, what to write, and the operation.
+// By the sign on a canvas: signs that are typed, a problem, what to write, how it is written, the
+// operation, the most digits of a number, and a sentence for numbers of which there is no problem.
 const OPERATIONS = {
-  "+": [/\+/, "87 + 604 + 9", "two numbers or more with +", (one, next) => one + next],
-  "-": [/[-−]/, "604 - 87", "two numbers with -", (one, next) => one - next],
-  "*": [/[x*×]/i, "2539 x 839", "two numbers with x", (one, next) => one * next],
+  "+": {
+    signs: /\+/, example: "87 + 604 + 9", wanted: "two numbers or more with +", longest: 60,
+    write: (numbers) => numbers.join(" + "), work: (numbers) => numbers.reduce((one, next) => one + next),
+  },
+  "-": {
+    signs: /[-−]/, example: "604 - 87", wanted: "two numbers with -", longest: 60,
+    write: (numbers) => numbers.join(" - "), work: ([one, next]) => one - next,
+    refuse: ([one, next]) => (one < next ? "Write the larger number first" : ""),
+  },
+  "*": {
+    signs: /[x*×]/i, example: "2539 x 839", wanted: "two numbers with x", longest: 60,
+    write: (numbers) => numbers.join(" × "), work: ([one, next]) => one * next,
+  },
+  "/": {
+    signs: /[/÷]/, example: "839 / 25", wanted: "two numbers with /", longest: 6,
+    write: (numbers) => numbers.join(" / "), work: ([one, next]) => one / next,
+    refuse: ([, divisor]) => (divisor ? "" : "Divide by a number from 1 up"),
+  },
+  "%": {
+    signs: /[x*×%]/i, example: "25 x 839 % 101", wanted: "three numbers with x and %", longest: 12,
+    write: ([a, b, p]) => `${a} × ${b} % ${p}`, work: ([a, b, p]) => a * b % p,
+    refuse: ([a, , p]) => (p < 2n || a >= p ? "Let the third number be at least 2, and above the first" : ""),
+  },
 };
 
 // Read the numbers of a typed problem, as BigInts; throw an Error with a sentence if it is wrong.
 function readProblem({ sign, operands: [fewest, most] }, text) {
-  const [signs, example, wanted] = OPERATIONS[sign];
+  const { signs, example, wanted, longest, refuse } = OPERATIONS[sign];
   const parts = text.replaceAll(/[\s,_']/g, "").split(signs);
   if (!parts.every((part) => /^[0-9]*$/.test(part))) {
     throw new Error(`Use only digits, like ${example}.`);
@@ -402,43 +422,66 @@ function readProblem({ sign, operands: [fewest, most] }, text) {
     throw new Error(`${parts.length} numbers are too many here: give at most ${Math.min(most, MOST)}.`);
   }
   for (const { length } of parts.map((part) => part.replace(/^0+(?=.)/, ""))) {
-    if (length > LONGEST) {
-      throw new Error(`A number of ${length} digits is too long here: give at most ${LONGEST}.`);
+    if (length > longest) {
+      throw new Error(`A number of ${length} digits is too long here: give at most ${longest}.`);
     }
   }
   const numbers = parts.map(BigInt);
-  if (sign === "-" && numbers[0] < numbers[1]) {
-    throw new Error(`Write the larger number first, like ${example}.`);
-  }
+  const why = refuse?.(numbers);
+  if (why) throw new Error(`${why}, like ${example}.`);
   return numbers;
 }
 
 function rightAnswer({ sign }, numbers) {
-  return numbers.reduce(OPERATIONS[sign][3]);
+  return OPERATIONS[sign].work(numbers);
+}
+
+// Height and width of a problem's canvas, the number of rows that are given, and texts in them, each
+// with its row and the column of its end, counted from the right. By layout; others are `inColumns`.
+const PLANS = {
+  lattice({ sign, heights }, [a, b]) {
+    const beside = [sign, ...[...b].reverse()].map((digit, row) => [digit, row, 0]);
+    const height = heights[0] + (b.length - 1) * (heights[1] - heights[0]);
+    return { height, width: a.length + 3, given: 1, texts: [[a, 0, 2], ...beside] };
+  },
+  // a, with zeros if b is longer; then b, one column further left; as many rows as all trials take.
+  restoring({ sign, base }, [a, b]) {
+    const width = Math.max(a.length, b.length);
+    let trials = 0;
+    for (let shift = 0; shift <= Math.max(a.length - b.length, 0); shift++) trials += 1 + width - shift;
+    const texts = [[a.padStart(width, "0"), 0, 0], [sign + b, 1, 1 + width - b.length]];
+    return { height: 3 + (base - 1) * trials, width: width + 2, given: 2, texts };
+  },
+  // The highest digits of a number below p, and of p, as far left as the longer of b and p.
+  waves({ sign }, [a, b, p]) {
+    const width = Math.max(b.length, p.length);
+    const shift = width - p.length;
+    const texts = [[a, 0, shift], [b, 1, 0], [sign + p, 2, shift]];
+    return { height: 5 * width + 2, width: width + 1, given: 3, texts };
+  },
+};
+
+function inColumns({ sign, base, heights, operands: [fewest] }, digits) {
+  const [adds, b] = [sign === "+", digits.at(-1)];
+  const more = adds ? digits.length - fewest : b.length - 1;
+  const longest = adds
+    ? Math.max(...digits.map((each) => each.length)) + (digits.length - 1).toString(base).length
+    : digits[0].length + (sign === "*" ? b.length : 0);
+  const texts = [...digits.slice(0, -1), `${sign}_${b}`].map((text, row) => [text, row, 0]);
+  const height = heights[0] + more * (heights[1] - heights[0]);
+  return { height, width: Math.max(longest, b.length + 2), given: digits.length, texts };
 }
 
 // A problem as canvas/multiplication.py and others draw it, with a blank column on the left: ids of
 // symbols, and the cells to fill in.
-function drawPage({ symbols, layout, sign, base, heights, operands: [fewest] }, numbers) {
-  const digits = numbers.map((number) => number.toString(base).toUpperCase());
-  const [lattice, adds, b] = [layout === "lattice", sign === "+", digits.at(-1)];
-  const given = lattice ? 1 : digits.length;
-  const more = adds ? digits.length - fewest : b.length - 1;
-  const height = heights[0] + more * (heights[1] - heights[0]);
-  const longest = adds
-    ? Math.max(...digits.map((each) => each.length)) + (digits.length - 1).toString(base).length
-    : digits[0].length + (sign === "*" ? b.length : 0);
-  const width = 1 + (lattice ? digits[0].length + 3 : Math.max(longest, b.length + 2));
+function drawPage(about, numbers) {
+  const digits = numbers.map((number) => number.toString(about.base).toUpperCase());
+  const { height, width, given, texts } = (PLANS[about.layout] ?? inColumns)(about, digits);
   const page = Array.from({ length: height }, (_, row) =>
-    new Array(width).fill(row < given ? "_" : "."));
-  const write = (text, row, last) => page[row].splice(last + 1 - text.length, text.length, ...text);
-  for (const [row, number] of digits.slice(0, -1).entries()) {
-    write(number, row, lattice ? width - 3 : width - 1);
-  }
-  if (lattice) [sign, ...[...b].reverse()].forEach((digit, row) => write(digit, row, width - 1));
-  else write(`${sign}_${b}`, given - 1, width - 1);
+    new Array(1 + width).fill(row < given ? "_" : "."));
+  for (const [text, row, end] of texts) page[row].splice(1 + width - end - text.length, text.length, ...text);
   return {
-    tokens: page.map((row) => row.map((character) => symbols.indexOf(character))),
+    tokens: page.map((row) => row.map((character) => about.symbols.indexOf(character))),
     asked: page.map((row) => row.map((character) => character === ".")),
   };
 }
@@ -490,14 +533,17 @@ function valueOf(text, base) {
   return digits.reduce((value, digit) => value * BigInt(base) + BigInt(digit), 0n);
 }
 
-// The cells of the answer on a canvas of ids, the highest digit first; without blanks before it.
+// The cells of the answer on a canvas of ids, the highest digit first; without blanks before it. In
+// products modulo p it ends where p does.
 function answerCells({ symbols, layout }, page) {
   const last = page.length - 1;
   const end = page[0].length - (layout === "lattice" ? 3 : 1);
   const places = Array.from({ length: end + 1 }, (_, column) => [last, column]);
   if (layout === "lattice") for (let row = last - 1; row > 0; row--) places.push([row, end]);
-  const first = places.findIndex(([row, column]) => symbols[page[row][column]] !== "_");
-  return first < 0 ? [] : places.slice(first);
+  const written = ([row, column]) => symbols[page[row][column]] !== "_";
+  const first = places.findIndex(written);
+  if (first < 0) return [];
+  return places.slice(first, layout === "waves" ? places.findLastIndex(written) + 1 : undefined);
 }
 
 if (typeof module !== "undefined") {

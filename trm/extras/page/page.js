@@ -35,7 +35,22 @@ function signOf(symbol) {
   return { _: "", ".": "", "*": "×" }[character] ?? character;
 }
 
-const written = (sign, numbers) => numbers.join(sign === "+" ? " + " : " × ");
+const written = ({ sign }, numbers) => OPERATIONS[sign].write(numbers);
+
+// A problem for a model: the text, if it is one; else its numbers with the model's sign, or an example
+// if they make no problem of it. A text that no model reads stays as it is typed.
+function problemFor({ about }, text) {
+  const reads = (one, problem) => {
+    try {
+      return Boolean(readProblem(one, problem));
+    } catch {
+      return false;
+    }
+  };
+  if (reads(about, text) || !abouts.some((one) => reads(one, text))) return text;
+  const other = written(about, text.match(/[0-9]+/g));
+  return reads(about, other) ? other : OPERATIONS[about.sign].example;
+}
 
 // Solve the problem in the field; return the error if it is refused.
 function begin(finished) {
@@ -193,7 +208,7 @@ function showAnswer({ model: { about }, numbers, value, right, said }, finished)
   const base = value !== null && about.base !== 10 ? `, written ${inBase(value)}` : "";
   const verdict = value === right ? "correct, by exact arithmetic" : `incorrect: it is ${right}`;
   const text = finished ? `${value ?? "no number"}${base} (${verdict})` : "…";
-  said.textContent = `${written(about.sign, numbers)} = ${text}`;
+  said.textContent = `${written(about, numbers)} = ${text}`;
   said.classList.toggle("bad", finished && value !== right);
 }
 
@@ -316,7 +331,7 @@ function fromAddress() {
     introduce();
     byId("model").value = models.indexOf(model);
     const numbers = [...parts.getAll("a"), ...parts.getAll("b")];
-    const problem = text.includes("=") ? written(model.about.sign, numbers) : decoded(text);
+    const problem = text.includes("=") ? written(model.about, numbers) : decoded(text);
     if (problem) byId("text").value = problem;
     const others = comparable();
     byId("beside").value = besideName === null ? "" : others[find("model", besideName, others.map((i) => names[i]))];
@@ -345,14 +360,14 @@ const comparable = () => [...models.keys()].filter((i) =>
 function introduce() {
   const { about } = model;
   const inputs = Number(about.proof?.op_inputs).toLocaleString("en");
-  const { layout, base, sign } = about;
+  const { layout, base } = about;
   const before = Number(byId("beside").value || -1);
   const described = (other) => [other.name, other.layout !== layout && spoken(other.layout),
     other.base !== base && `base ${other.base}`].filter(Boolean).join(", ");
   choices("beside", [["", "no other"], ...comparable().map((i) => [i, described(abouts[i])])]);
   if (comparable().includes(before)) byId("beside").value = before;
   choices("digit", [["", "any wrong one"], ...[...DIGITS.slice(0, base)].map((digit) => [digit, digit])]);
-  byId("text").value = byId("text").value.replaceAll(/\s*[x*×+]\s*/gi, sign === "+" ? " + " : " × ");
+  byId("text").value = problemFor(model, byId("text").value);
   byId("about").textContent = [
     `${about.parameters.toLocaleString("en")} parameters, trained on numbers of ${about.trained}.`,
     "A cell reads only its own symbol and the decisions of its neighbours.",

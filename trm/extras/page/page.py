@@ -15,7 +15,7 @@ from torch import Tensor
 
 from augment.symmetry import SYMMETRIES
 from canvas.cells.spec import NEIGHBOUR_NAMES, NEIGHBOURS
-from canvas.symbols import ALL_CHARACTERS, MINUS, PLUS, TIMES
+from canvas.symbols import ALL_CHARACTERS, DIVIDED, MINUS, MODULO, PLUS, TIMES
 from trm.cells.integer import IntegerCellModel
 from trm.cells.model import CellModel
 from trm.cells.proof.notes import with_new_keys
@@ -52,9 +52,10 @@ def page(models: Sequence[Shown]) -> str:
 
 
 _NO_PAGE = (
-    "a web page shows models whose cells pass decided messages, in a layout of products, sums or "
-    "differences of this package, such as those of `trm fit --config quickstart`"
+    "a web page shows models whose cells pass decided messages, in a layout of whole numbers of this "
+    "package, such as those of `trm fit --config quickstart`"
 )
+_SIGNS = (TIMES, PLUS, MINUS, DIVIDED, MODULO)
 
 
 def _about(shown: Shown) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def _about(shown: Shown) -> dict[str, Any]:
     solver = shown.solver
     model, task = getattr(solver.predictor, "model", None), solver.task
     layout, base = task.canvas_layout, task.base
-    ours = type(layout).__module__.startswith("canvas.") and layout.sign in (TIMES, PLUS, MINUS)
+    ours = type(layout).__module__.startswith("canvas.") and layout.sign in _SIGNS
     if model is None or not isinstance(model, CellModel) or not ours:
         raise ValueError(f"{_NO_PAGE}: {shown.name} is none")
     fewest, most = task.arity

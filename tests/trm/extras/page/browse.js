@@ -184,8 +184,20 @@ async function visit() {
   location.hash = "#a=87&b=604&b=9&model=column-seed0";
   run("fromAddress()");
   found.sums = [location.hash, byName.get("text").value];
-  byName.get("model").value = 0;
-  byName.get("model").onchange();
+  const choose = (index) => {
+    byName.get("model").value = index;
+    byName.get("model").onchange();
+    return byName.get("text").value;
+  };
+  location.hash = "#a=604&b=87&model=differences";
+  run("fromAddress()");
+  found.differences = [location.hash, byName.get("text").value, texts("wrong").wrong, choose(0)];
+  byName.get("text").value = "87x604";
+  found.differences.push(choose(4), choose(0)); // 87 - 604 is no problem
+  byName.get("text").value = "87y604";
+  found.differences.push(choose(4));
+  byName.get("text").value = "1x2";
+  choose(0);
   await byName.get("start").onclick();
   const [cell11] = byName.get("grid").children[1].children.slice(1);
   cell11.onfocus();
