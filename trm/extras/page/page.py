@@ -52,8 +52,8 @@ def page(models: Sequence[Shown]) -> str:
 
 
 _NO_PAGE = (
-    "a web page shows models whose cells pass decided messages, in a layout of whole numbers of this "
-    "package, such as those of `trm fit --config quickstart`"
+    "a web page shows models whose cells pass decided messages, in a layout of whole numbers of "
+    "this package, such as those of `trm fit --config quickstart`"
 )
 _SIGNS = (TIMES, PLUS, MINUS, DIVIDED, MODULO)
 
