@@ -67,6 +67,10 @@ _PROBLEMS = (
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
 _FROM_1 = ("accumulate_grad_batches", "check_val_every_n_epoch", "val_check_interval")
 _USAGE = "trm {} --config FILE [--KEY VALUE ...]"
+_ABOUT = (
+    "FILE describes a model, its data and a trainer, and --KEY VALUE changes a key. Keys of Lightning "
+    "are among those below; docs/options.md has the package's own on one page."
+)
 _HELP = """\
 FILE may contain every key. It may also be the name of a config in the package: `trm configs` lists
 them, and `trm configs quickstart` prints one in which every line is explained. A config is code: it
@@ -84,6 +88,9 @@ class TrainingCLI(LightningCLI):
         """Return the parser; it writes a config that it has read without checking it once more."""
         parser: Any = super().init_parser(**settings)
         parser.dump = partial(parser.dump, skip_validation=True)
+        for action in parser._actions:
+            if "--config" in action.option_strings:
+                action.help = "a YAML file, or a name that `trm configs` lists; repeatable"
         return parser
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
@@ -308,7 +315,7 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
     # `explained` rewrites jsonargparse's errors; abbreviated option names are errors, too.
     quiet = {"exit_on_error": False, "allow_abbrev": False}
     subcommands = {name: LightningCLI.subcommands()[name] for name in arguments[:1] if run}
-    help = {"usage": _USAGE.format("".join(subcommands)), "epilog": _HELP}
+    help = {"usage": _USAGE.format("".join(subcommands)), "description": _ABOUT, "epilog": _HELP}
     model: Any = CanvasModule
     data: type[L.LightningDataModule] = CanvasDataModule
     own: dict[str, Any] = {"subcommands": staticmethod(lambda: subcommands)}

@@ -146,3 +146,5 @@ def test_the_help_lists_keys_of_the_project_and_of_lightning(command):
     for key in ("--data.task", "--data.canvas.margin", "--checkpoint.monitor", "--trainer.devices"):
         assert key in ran.out
     assert "A config is code" in ran.out
+    assert "FILE describes a model, its data and a trainer" in ran.out
+    assert "a name that `trm configs` lists" in " ".join(ran.out.split())
