@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "caa9fbf4ff24e4666ae4acb822af430eb4e1ab02a815a6e0dbb7d383c7ab5e21"
+SOURCES = "4a6237f7f80b16b64af84a1e1f7340923d494ff1f01f7a002751fe6cab564c04"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

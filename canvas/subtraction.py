@@ -129,4 +129,4 @@ class Subtraction(TwoOperands):
 
     @property
     def example(self) -> str:
-        return "456-123"
+        return self.sign.join(map(self._written, ("456", "123")))

@@ -252,7 +252,11 @@ class Task(ABC):
     @property
     def example(self) -> str:
         """Problem as it is typed, for messages."""
-        return f"123{self.sign}456"
+        return self.sign.join(map(self._written, ("123", "456")))
+
+    def _written(self, digits: str) -> str:
+        """Return digits from 1 as those of the base: in base 3 456 → 212."""
+        return "".join(str(1 + (int(digit) - 1) % (self.base - 1)) for digit in digits)
 
     @property
     def digits_in_words(self) -> str:

@@ -96,6 +96,7 @@ def test_samples_are_in_range_and_their_names_parse_back(kind, base):
     assert task.in_range(problems).all()
     assert task.problems(problems.to_ints()).to_ints() == problems.to_ints()
     assert [task.parse(name) for name in task.names(problems)] == problems.to_ints()
+    assert task.parsed([task.example])  # messages and model cards show it
     signs = {"x": operator.mul, "+": operator.add, "-": operator.sub, "/": operator.floordiv}
     if exact := signs.get(task.sign):
         assert all(task.answer(one) == reduce(exact, one) for one in problems.to_ints())

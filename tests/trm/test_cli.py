@@ -138,11 +138,12 @@ def test_missing_packages_are_named_with_a_remedy(command, monkeypatch):
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["", "Windows"])
-def test_a_closed_pipe_ends_a_command_without_an_error(named, monkeypatch):
+@pytest.mark.parametrize("words", ["configs quickstart", "solve 12x3"])  # by print, by Rich
+def test_a_closed_pipe_ends_a_command_without_an_error(words, named, monkeypatch):
     if not named:
         monkeypatch.delattr(signal, "SIGPIPE")
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "w", buffering=1) as closed:
         monkeypatch.setattr(sys, "stdout", closed)
-        assert cli.run(["configs", "quickstart"]) == 128 + 13
+        assert cli.run(words.split()) == 128 + 13

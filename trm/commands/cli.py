@@ -102,7 +102,7 @@ def run(arguments: list[str]) -> int:
             return _run(name, arguments)
     except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + getattr(signal, "SIGPIPE", 13)  # Windows lacks its name
+        return _closed_pipe()
     except RuntimeError as error:
         if one_of_several() and _BROKEN.search(str(error)):
             time.sleep(_PATIENCE)
@@ -120,6 +120,8 @@ def run(arguments: list[str]) -> int:
         print(f"trm {name}: {message}", file=sys.stderr)
         return 1 if isinstance(error, FloatingPointError | ChildProcessError | ImportError) else 2
     except (KeyboardInterrupt, SystemExit) as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # Rich answers it by a SystemExit
+            return _closed_pipe()
         # Lightning answers Ctrl-C by a SystemExit of its own.
         interrupted = any(isinstance(e, KeyboardInterrupt) for e in (stop, stop.__context__))
         if not interrupted and not isinstance(stop, Terminated):
@@ -129,6 +131,10 @@ def run(arguments: list[str]) -> int:
         goes_on = _GOES_ON.get(name, "") if kept else ""
         print(f"trm {name}: stopped{goes_on}", file=sys.stderr)
         return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+
+
+def _closed_pipe() -> int:
+    return 128 + getattr(signal, "SIGPIPE", 13)  # Windows lacks its name
 
 
 def _run(name: str, arguments: list[str]) -> int:

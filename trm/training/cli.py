@@ -68,7 +68,7 @@ _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=
 _FROM_1 = ("accumulate_grad_batches", "check_val_every_n_epoch", "val_check_interval")
 _USAGE = "trm {} --config FILE [--KEY VALUE ...]"
 _ABOUT = (
-    "FILE describes a model, its data and a trainer, and --KEY VALUE changes a key. Keys of Lightning "
+    "FILE describes a model, its data and a trainer; --KEY VALUE changes a key. Keys of Lightning "
     "are among those below; docs/options.md has the package's own on one page."
 )
 _HELP = """\
