@@ -156,7 +156,7 @@ class Maze(TextTask):
     """
 
     letters, outputs, unit = LETTERS, PATH, "rows"
-    requires = "it has as many rows as columns, one S, one G, and exactly one path between them"
+    requires = "a maze has as many rows as columns, one S, one G, and exactly one path between them"
     layouts = table([Grid()])
 
     layout: str = one_of("grid", layouts, open=True)
@@ -246,7 +246,9 @@ class Maze(TextTask):
 
 
 def _rows(text: str) -> list[str]:
-    side = max(1, isqrt(len(text)))
+    side = isqrt(len(text))
+    if side * side != len(text):  # no maze: as it was typed
+        return [text]
     return [text[i : i + side] for i in range(0, len(text), side)]
 
 

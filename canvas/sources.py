@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "4a6237f7f80b16b64af84a1e1f7340923d494ff1f01f7a002751fe6cab564c04"
+SOURCES = "a90acf0d9464968e81abc0e586f989bb1a583ab6d83db787fe8a9752960d9342"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

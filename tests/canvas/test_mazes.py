@@ -49,8 +49,13 @@ def test_published_characters_are_read():
     "wrong", ["S--/--%/%-G", "S%G/%%%/%%%", "S-/-%", "S-G", "S-G/S%%/%%%", "ab"]
 )
 def test_other_texts_are_no_mazes(wrong):
-    with pytest.raises(ValueError, match=r"no maze|no problem of the task maze: it has"):
+    with pytest.raises(ValueError, match=r"no maze|no problem of the task maze: a maze has"):
         TASK.parse(wrong)
+
+
+def test_a_maze_that_is_no_square_is_named_as_it_was_typed():
+    with pytest.raises(ValueError, match="^maze S-%%-%%- is no problem"):
+        Maze().parsed(["S-%%-%%-"])
 
 
 @pytest.mark.parametrize("setting", [{"length": (6, 6)}, {"loops": -1}])
