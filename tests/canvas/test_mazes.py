@@ -54,7 +54,7 @@ def test_other_texts_are_no_mazes(wrong):
 
 
 def test_a_maze_that_is_no_square_is_named_as_it_was_typed():
-    with pytest.raises(ValueError, match="^maze S-%%-%%- is no problem"):
+    with pytest.raises(ValueError, match=r"^maze S-%%-%%- is no problem"):
         Maze().parsed(["S-%%-%%-"])
 
 

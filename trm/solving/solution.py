@@ -105,9 +105,9 @@ class Solution:
     def steps_text(self, unit: str = "supervision steps") -> str:
         """Return the steps in words, row by row; empty without steps. ``unit`` is their name.
 
-        Examples: ``supervision steps per row: 4, 6``; ``supervision steps in which rows last
-        changed: 7, 9 (at most 12, the longest chain of cells); messages count``, as a cell may pass
-        on another class after its symbol has settled.
+        Examples: ``supervision steps per row: 4, 6``; ``supervision steps in which rows or
+        their messages last changed: 7, 9 (at most 12, the longest chain of cells)``, as a cell may
+        pass on another class after its symbol has settled.
         """
         if not any(self.row_steps):
             return ""
@@ -120,7 +120,8 @@ class Solution:
         if self.votes:
             return f"supervision steps, all views together: {self.steps}"
         bound = f"at most {self.longest_chain}, the longest chain of cells"
-        return f"supervision steps in which rows last changed: {counts} ({bound}); messages count"
+        what = "supervision steps in which rows or their messages last changed"
+        return f"{what}: {counts} ({bound})"
 
     @property
     def answer_text(self) -> str | None:

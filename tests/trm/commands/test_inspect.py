@@ -45,7 +45,7 @@ def test_pictures_of_a_model_that_takes_steps(command, checkpoint, tmp_path):
 @pytest.mark.usefixtures("undrawn")
 def test_a_cell_model_is_shown_step_by_step(command, tmp_path):
     ran = command("inspect", "253x83", "--row", "2", "--output", tmp_path)
-    assert "rows last changed: 7, 7 (at most 11, the longest chain of cells)" in ran.out
+    assert "or their messages last changed: 7, 7 (at most 11, the longest chain" in ran.out
     assert pictures(tmp_path) == {"rows.png", "settled.png", "signals.png"}
     for name in ("multiplicand", "multiplier", "product", "carry", "sum_carry"):
         right, of = re.search(rf"\b{name} +(\d+) of (\d+) *\n", ran.out).groups()

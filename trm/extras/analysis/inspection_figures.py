@@ -236,10 +236,14 @@ def signals_figure(
     grid[0, 1].set_visible(False)
     for line, (name, (decided, right)) in zip(grid[1:], signals.items(), strict=True):
         good, counted = right_cells(decided, right)
-        found = f"as it writes: {good.sum()} of {counted.sum()}"
+        found = f"decided: {good.sum()} of {counted.sum()} correct"
         bold: dict[str, Any] = {"weight": "bold", "color": picture.HIGHLIGHT}
         for axes, classes, heading, style in zip(
-            line, (right, decided), (name.replace("_", " "), found), (bold, {}), strict=True
+            line,
+            (right, decided),
+            (f"{name.replace('_', ' ')}: true", found),
+            (bold, {}),
+            strict=True,
         ):
             axes.set_title(heading, fontsize=8.5, loc="left", pad=2, **style)
             due, held = right[down, across], classes[down, across]

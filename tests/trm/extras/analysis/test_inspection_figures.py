@@ -78,16 +78,16 @@ def test_signals_have_a_line_each_beside_their_true_values(a, b):
     figure = inspection.signals_figure(steps.inputs[-1], row, signals, "112 x 12")
     assert_apart(figure)
     titles = titles_of(figure)
-    assert {name.replace("_", " ") for name in signals} <= set(titles)
+    assert {f"{name.replace('_', ' ')}: true" for name in signals} <= set(titles)
     counted = int((signals["carry"][1] != UNDEFINED).sum())
-    assert titles.count(f"as it writes: {counted} of {counted}") == len(signals) - 1
+    assert titles.count(f"decided: {counted} of {counted} correct") == len(signals) - 1
     framed = [
         axes.get_title(loc="left")
         for axes in axes_of(figure)
         for drawn in axes.collections
         if WRONG_INK.lower() in {to_hex(colour) for colour in drawn.get_edgecolors()}
     ]
-    assert framed == [f"as it writes: {counted - 1} of {counted}"]
+    assert framed == [f"decided: {counted - 1} of {counted} correct"]
 
 
 @pytest.mark.parametrize(("sites", "width"), [(1, 3), (12, 8), (3, 40)])
