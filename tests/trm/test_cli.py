@@ -8,6 +8,7 @@ import pytest
 
 import trm
 from trm.commands import cli
+from trm.commands.arguments import print_table
 
 SUITE = "--suite multiply-v1 --up-to 2"
 
@@ -75,6 +76,7 @@ def test_a_call_is_read_before_anything_heavy_is_imported(tmp_path):
     lines = f"""
 import sys
 from trm.commands import cli
+from trm.commands.arguments import print_table
 heavy = lambda: {{"torch", "lightning", "matplotlib"}} & set(sys.modules)
 for name, words in {calls!r}.items():
     cli.parser_of(name).parse_args(words.split())
@@ -147,3 +149,11 @@ def test_a_closed_pipe_ends_a_command_without_an_error(words, named, monkeypatch
     with os.fdopen(write, "w", buffering=1) as closed:
         monkeypatch.setattr(sys, "stdout", closed)
         assert cli.run(words.split()) == 128 + 13
+
+
+def test_no_number_of_a_table_is_cut(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    print_table([f"figure {i}" for i in range(12)], [[f"{i}.00 %" for i in range(12)]])
+    out = capsys.readouterr().out
+    assert "…" not in out
+    assert {f"{i}.00" for i in range(12)} <= set(out.split())

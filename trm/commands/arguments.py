@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 MOST_LENGTHS = 1000  # in a range
 VERBOSE = ("-v", "--verbose")
+_WIDEST = 1000  # characters of a line of a table
 
 
 def whole(least: int, most: float = math.inf) -> Callable[[str], int]:
@@ -121,7 +122,7 @@ def print_table(
     title: str | None = None,
     wrap: bool = False,
 ) -> None:
-    """Print results as a table."""
+    """Print results as a table; lines become longer than the terminal's unless cells ``wrap``."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -133,7 +134,11 @@ def print_table(
         table.add_column(column, no_wrap=not wrap)
     for row in rows:
         table.add_row(*map(Text, row))
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    if not wrap:  # numbers that are cut mislead
+        unlimited = console.options.update(max_width=_WIDEST)
+        console.width = max(console.width, console.measure(table, options=unlimited).maximum)
+    console.print(table)
 
 
 def _print_note(text: str) -> None:

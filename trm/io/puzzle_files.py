@@ -301,7 +301,9 @@ def _read_lines(file: Path, format: PuzzleFormat) -> np.ndarray:
 def _about(folder: Path, split: str) -> dict[str, Any]:
     """Return the content of a split's ``dataset.json``."""
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder}: there is no such folder of arrays")
+        raise FileNotFoundError(
+            f"{folder}: there is no such folder of arrays; docs/arrays.md has commands to write one"
+        )
     file = folder / split / _ABOUT
     if not (folder / split).is_dir():
         there = ", ".join(sorted(one.name for one in folder.iterdir() if one.is_dir()))

@@ -163,10 +163,14 @@ class BestCheckpoint(ModelCheckpoint):
         equal = current is not None and worst is not None and bool(torch.eq(current, worst))
         return equal or super().check_monitor_top_k(trainer, current)
 
-    def on_fit_end(self, *args: Any) -> None:
-        super().on_fit_end(*args)
+    def on_fit_end(self, trainer: L.Trainer, pl_module: Any) -> None:
+        super().on_fit_end(trainer, pl_module)
         if self.best_model_path:
             rank_zero_info(f"The best checkpoint is {self.best_model_path}")
+            return
+        kept = [getattr(one, "best_model_path", "") for one in trainer.checkpoint_callbacks]
+        for path in filter(None, kept):
+            rank_zero_info(f"No validation has chosen a best checkpoint; the last one is {path}")
 
 
 class Gradients(L.Callback):

@@ -154,3 +154,11 @@ def test_a_run_that_fails_before_its_first_batch_leaves_nothing(command, debug, 
         words = ("fit", *debug, "--trainer.callbacks+", f"failing.{kind}")
         command(*words, folder=tmp_path, code=2)
         assert (tmp_path / "runs").exists() == left
+
+
+def test_a_run_without_a_validation_names_its_last_checkpoint(caplog):
+    best, last = BestCheckpoint(), SimpleNamespace(best_model_path="runs/a/last.ckpt")
+    with caplog.at_level("INFO"):
+        best.on_fit_end(SimpleNamespace(checkpoint_callbacks=[best, last]), None)
+    said = "No validation has chosen a best checkpoint; the last one is runs/a/last.ckpt"
+    assert caplog.messages == [said]
