@@ -1,6 +1,7 @@
 """Cell models without attention, and with one table of classes for all signals."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -20,7 +21,11 @@ from trm.models.attention import rms_norm
 
 TASKS = {"standard": Multiplication(base=3), "column": Addition(layout="column", base=3)}
 RULES = {name: task.local_rule() for name, task in TASKS.items()}
-IDS = {name: torch.from_numpy(reachable_op_inputs(rule)) for name, rule in RULES.items()}
+
+
+@cache
+def ids_of(layout: str) -> torch.Tensor:
+    return torch.from_numpy(reachable_op_inputs(RULES[layout]))
 
 
 def model(layout: str, **settings: object) -> CellModel:
@@ -71,7 +76,7 @@ def test_shared_classes_compute_as_separate_weights(layout: str, heads: int) -> 
     own = {n: part for n, part in small.state_dict().items() if not n.startswith("embed_shared")}
     plain.load_state_dict(own | small.plain_weights())
     assert plain.plain_weights() == {}
-    inputs = small.reader.decode(IDS[layout])
+    inputs = small.reader.decode(ids_of(layout))
     for mine, its in zip(small.cells(inputs), plain.cells(inputs), strict=True):
         assert torch.equal(mine, its)
 
@@ -100,7 +105,7 @@ def test_without_attention_a_cell_adds_its_neighbours_messages():
 @pytest.mark.parametrize("layout", TASKS)
 @torch.no_grad()
 def test_rounding_of_shared_classes_is_within_the_bound(layout: str, settings: dict) -> None:
-    net, ids = model(layout, **settings), IDS[layout]
+    net, ids = model(layout, **settings), ids_of(layout)
     inputs = net.reader.decode(ids)
     decided = net.decided(net.cells(inputs)[0]).unbind(1)
     labels = dict(zip(net.outputs, decided, strict=True))
@@ -114,7 +119,7 @@ def test_rounding_of_shared_classes_is_within_the_bound(layout: str, settings: d
 @pytest.mark.parametrize("settings", [{}, {"num_heads": 2}, {"shared_classes": False}])
 def test_integer_models_have_attention_and_a_row_for_each_class(settings: dict) -> None:
     with pytest.raises(ValueError, match="an integer model has attention"):
-        quantised(model("column", **settings), IDS["column"], 8)
+        quantised(model("column", **settings), ids_of("column"), 8)
 
 
 def test_latent_codes_are_no_classes_of_digits():

@@ -53,15 +53,16 @@ def changed_default(request):
         torch.set_default_dtype(torch.float32)
 
 
-SOLVERS = small_solvers()
-EXPECTED = [figures(solver) for solver in SOLVERS]
+@pytest.fixture(scope="module")
+def solved() -> list[tuple[Solver, list[tuple]]]:
+    """Small solvers, and their figures before anything is changed."""
+    return [(solver, figures(solver)) for solver in small_solvers()]
 
 
-@pytest.mark.parametrize("number", range(len(SOLVERS)))
-def test_every_family_solves_alike_whatever_the_defaults(changed_default, number):
-    solver = SOLVERS[number]
-    getattr(solver.predictor, "forget", lambda: None)()
-    assert figures(solver) == EXPECTED[number]
+def test_every_family_solves_alike_whatever_the_defaults(solved, changed_default):
+    for solver, expected in solved:
+        solver.predictor.clear_cache()
+        assert figures(solver) == expected
 
 
 @pytest.mark.parametrize("name", ["shipped", "decimal-seed0.safetensors"])
@@ -174,9 +175,11 @@ def used(monkeypatch, solver: Solver) -> set[int]:
     return numbers
 
 
-def test_a_cell_model_works_on_one_thread_and_others_on_all(many_threads, monkeypatch, shipped):
+def test_a_cell_model_works_on_one_thread_and_others_on_all(
+    solved, many_threads, monkeypatch, shipped
+):
     assert used(monkeypatch, shipped) == {1}
-    assert used(monkeypatch, SOLVERS[1]) == {4}
+    assert used(monkeypatch, solved[1][0]) == {4}
     assert torch.get_num_threads() == 4
 
 
