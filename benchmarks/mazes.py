@@ -23,7 +23,7 @@ from canvas.mazes import OPEN, Maze
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK, encode
 from trm import load_solver
-from trm.cells.wavefront import run_wavefront
+from trm.cells.computing import run_wavefront
 from trm.evaluation.statistics import Share
 from trm.figures.style import mark, new_figure, save, tidy
 from trm.io.markdown import table

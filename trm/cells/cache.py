@@ -1,6 +1,5 @@
 """Cache of a cell model's decisions: the outputs for each op input are computed once."""
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -8,9 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from canvas.cells.order import WritingOrder, settle, wavefront
 from canvas.cells.spec import SYMBOL
-from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings
 
 if TYPE_CHECKING:
@@ -91,44 +88,6 @@ class CellCache:
             inputs[:, -outputs:] += found.classes.view(-1, N, outputs).sum(dim=0)
         return Decided(inputs[:, -outputs:], log_right, log_symbol)
 
-    def compute(
-        self, tokens: Tensor, messages: Tensor, fronts: Iterable[tuple[slice, Tensor]]
-    ) -> Decided:
-        """Return the decisions of N cells, computed by `canvas.cells.order.wavefront`.
-
-        Args:
-            tokens: int64 [N].
-            messages: int16 [N + 1, 1 + signals], which are replaced: 1, then classes. The last row,
-                for no cell, is 0.
-            fronts: the cells front after front, each with its neighbours.
-        """
-        found: list[Decided] = []
-
-        def decide(cells: slice, around: Tensor) -> Tensor:
-            found.append(self.of_cells(tokens[cells], around.long()))
-            report("cells", cells.stop, len(tokens), solving=True)
-            return _passed(found[-1], messages.dtype)
-
-        wavefront(decide, messages, fronts)
-        return Decided(*map(torch.cat, zip(*found, strict=True)))
-
-    def settle(self, tokens: Tensor, messages: Tensor, order: WritingOrder) -> None:
-        """Update N cells from the initial state until nothing changes, by `canvas.cells.order`.
-
-        Arguments as for `compute`; the messages are replaced.
-        """
-        updates = 0
-
-        def decide(cells: Tensor, around: Tensor) -> Tensor:
-            nonlocal updates
-            updates += 1
-            report("updates, at most", updates, order.most, solving=True)
-            return _passed(self.of_cells(tokens[cells], around.long()), messages.dtype)
-
-        messages[:-1, 0] = 1
-        every = torch.arange(len(tokens), device=tokens.device)
-        settle(decide, messages, every, order.sources, order.most)
-
     def _answers(self, ids: Tensor) -> Decided:
         """Compute the decisions for op inputs, int64 [N], without the cache."""
         outputs, halt_logits = self.model.cells(self.model.reader.decode(ids), self.tables)
@@ -139,10 +98,3 @@ class CellCache:
             has = self.model.reader.outputs_of(ids)
             classes, log_symbol = classes * has, log_symbol * has[:, 0]
         return Decided(classes, log_right, log_symbol)
-
-
-def _passed(decided: Decided, dtype: torch.dtype) -> Tensor:
-    """Return the messages that N cells pass, [N, 1 + signals]: 1 in place of the symbol."""
-    passed = decided.classes.to(dtype)
-    passed[:, 0] = 1
-    return passed

@@ -1,15 +1,80 @@
-"""The network of a cell model on canvases, for `trm.cells.predictor`."""
+"""Canvases of a cell model's network: every cell once, in the order of writing, or in steps."""
+
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from canvas.cells.order import settle, wavefront
+from trm.cells.cache import CellCache, Decided
 from trm.cells.model import CellContext, CellModel, CellState
 from trm.cells.predictor import CellPredictor, Worked
-from trm.cells.wavefront import Wavefront, run_wavefront
 from trm.models.iterative import Loop, all_right
 from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.noise import generator_of
+
+
+class Wavefront(NamedTuple):
+    """Canvases computed in the order of writing."""
+
+    tokens: Tensor  # [B, H, W], with masked cells filled in; dtype as given
+    halt_logits: Tensor  # float32 [B, H], of "all filled-in cells of the row are correct"
+    log_symbol: Tensor  # float32 [B, H, W], log-softmax of filled-in symbols; else 0
+    # int16 [B, H + 1, W + 2, 1 + signals], the messages, as for `LocalRule.around`: 1 for a cell
+    # that was computed, then its classes.
+    messages: Tensor
+
+
+@torch.no_grad()
+def run_wavefront(model: CellModel, tokens: Tensor, cache: CellCache | None = None) -> Wavefront:
+    """Fill in masked cells; compute every cell once, after all cells that it depends on.
+
+    No cell depends on a later one, so this gives the same as `CellModel.iterate` after as many
+    steps as the longest chain of cells. All cells of a front are updated together, see
+    `canvas.cells.order`. Without an order of writing all cells are updated until nothing changes.
+
+    Args:
+        model: in evaluation mode.
+        tokens: symbol ids, integers [B, H, W]; masked cells are filled in.
+        cache: decisions computed before; new ones are added.
+    """
+    context = model.encode(tokens, cache)
+    canvas, row, column, sources, sizes, most = order = context.order
+    B, H, W = tokens.shape
+    filled = tokens.clone()
+    log_symbol = torch.zeros(B, H, W, dtype=torch.float32, device=tokens.device)
+    margin = tokens.new_zeros(B, H + 1, W + 2, 1 + len(model.signals), dtype=torch.int16)
+    log_right = log_symbol[..., 0].clone()
+    if sizes:
+        token, masked = context.tokens[canvas, row, column], context.masked[canvas, row, column]
+        # The last row is for no cell.
+        messages = margin.new_zeros(len(token) + 1, margin.shape[-1])
+        found: list[Decided] = []
+
+        def decide(cells: slice | Tensor, around: Tensor) -> Tensor:
+            found.append(context.cache.of_cells(token[cells], around.long()))
+            passed = found[-1].classes.to(messages.dtype)
+            passed[:, 0] = 1  # in place of the symbol
+            if isinstance(cells, slice):
+                report("cells", cells.stop, len(token), solving=True)
+            else:
+                report("updates, at most", len(found), most, solving=True)
+            return passed
+
+        if most:
+            messages[:-1, 0] = 1
+            settle(decide, messages, torch.arange(len(token), device=tokens.device), sources, most)
+            found.clear()
+        wavefront(decide, messages, order.fronts)
+        decided = Decided(*map(torch.cat, zip(*found, strict=True)))
+        symbols = torch.where(masked, decided.classes[:, 0], token)
+        filled[canvas, row, column] = symbols.to(tokens.dtype)
+        log_symbol[canvas, row, column] = decided.log_symbol * masked
+        log_right.index_put_((canvas, row), decided.log_right * masked, accumulate=True)
+        margin[canvas, row + 1, column + 1] = messages[:-1]
+    return Wavefront(filled, all_right(log_right), log_symbol, margin)
 
 
 @standard_settings(threads=1)

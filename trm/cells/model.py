@@ -87,7 +87,7 @@ class CellModel(Indexed, IterativeModel):
     """Model of one cell, applied to all cells of a canvas; see this module's docstring.
 
     One step of `iterate` updates all cells at once, each from its neighbours' messages of the step
-    before. `trm.cells.wavefront` computes the fixed point directly.
+    before. `trm.cells.computing` computes the fixed point directly.
 
     Attributes:
         outputs: number of classes by output: the symbol, then every signal.
@@ -242,9 +242,9 @@ class CellModel(Indexed, IterativeModel):
         token, masked = context.tokens[canvas, row, column], context.masked[canvas, row, column]
         passed = F.pad(state.messages[canvas, row, column], (1, 0, 0, 1))
         passed[:-1, 0] = 1
-        decided = context.cache.compute(token, passed, [(slice(0, len(token)), sources)])
+        decided = context.cache.of_cells(token, passed[sources].long())
         messages, symbols, log_right = (part.clone() for part in state)
-        messages[canvas, row, column] = passed[:-1, 1:]
+        messages[canvas, row, column] = decided.classes[:, 1:].to(messages.dtype)
         symbols[canvas, row, column] = torch.where(masked, decided.classes[:, 0], token)
         log_right[canvas, row, column] = decided.log_right
         return CellState(messages, symbols, log_right)

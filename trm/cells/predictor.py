@@ -1,7 +1,7 @@
 """Solving with a `CellModel`: decisions looked up, every cell once, or steps of all cells at once.
 
 All ways give the same symbols and messages. Every cell once, in the order of writing, is the
-shorter way (`trm.cells.wavefront`). Steps are for those who watch the model or limit their number.
+shorter way (`trm.cells.computing`). Steps are for those who watch the model or limit their number.
 A proved model on a CPU computes nothing twice: decisions are looked up (`trm.cells.table`). With a
 table of all decisions the network is built when it is first needed, and PyTorch imported then
 (`trm.cells.computing`).
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     import torch
 
     from trm.cells.cache import CellCache
+    from trm.cells.computing import Wavefront
     from trm.cells.model import CellModel
-    from trm.cells.wavefront import Wavefront
 
 _CELLS_IN_A_PAIR = 8  # that are looked up
 

@@ -89,7 +89,7 @@ class CellTable:
     def fill(self, canvases: np.ndarray) -> np.ndarray:
         """Return canvases with all masked cells filled in, uint8 [B, H, W].
 
-        The symbols are those of `trm.cells.wavefront.run_wavefront`. Memory beside the canvases
+        The symbols are those of `trm.cells.computing.run_wavefront`. Memory beside the canvases
         grows with their height alone.
 
         Args:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -255,42 +255,28 @@ def relative(solution: Solution, guess: str) -> str:
     return compose(solution.view, invert(guess))
 
 
-@dataclass
-class _Placed:
-    """A canvas, and the place of the written box on it."""
-
-    canvas: np.ndarray
-    top: int
-    left: int
-
-
 def _with_truth(solution: Solution, drawing: WorkedDrawing) -> Solution:
     """Add the true solution, turned as the guess reads it.
 
     Both canvases become as large as their cells need, so that no cell is left out.
     """
     assert solution.guess is not None
-    rel = relative(solution, solution.guess)
-    written = apply(rel, drawing.canvases[0])
-    rows, columns = written_box(written)
-    truth = _Placed(apply(rel, drawing.truth[0]), rows.start, columns.start)
+    rel, own = relative(solution, solution.guess), solution.canvas
+    truth, written = (apply(rel, part[0]) for part in (drawing.truth, drawing.canvases))
+    if rel == "e" and own.shape == truth.shape:
+        return replace(solution, truth=truth)
     # A model that writes on the blank cells around the box moves nothing: given cells are known.
-    given = np.where(solution.given, solution.canvas, np.uint8(BLANK))
-    rows, columns = written_box(given)
-    own = _Placed(solution.canvas, rows.start, columns.start)
-    if rel == "e" and own.canvas.shape == truth.canvas.shape:
-        return replace(solution, truth=truth.canvas)
-    used = written_box(truth.canvas)
-    up = max(0, truth.top - used[0].start - own.top)
-    aside = max(0, truth.left - used[1].start - own.left)
-    below = own.top + used[0].stop - truth.top - own.canvas.shape[0]
-    right = own.left + used[1].stop - truth.left - own.canvas.shape[1]
-    pad = (up, max(0, below)), (aside, max(0, right))
-    canvas = np.pad(own.canvas, pad, constant_values=BLANK)
-    at = own.top + up - truth.top + used[0].start, own.left + aside - truth.left + used[1].start
+    given = np.where(solution.given, own, np.uint8(BLANK))
+    (top, left), used = _corner(given) - _corner(written), written_box(truth)
+    # The true solution's ends on the solution's canvas.
+    first = np.array([used[0].start + top, used[1].start + left])
+    last = np.array([used[0].stop + top, used[1].stop + left])
+    before, after = np.maximum(0, -first), np.maximum(0, last - own.shape)
+    pad = np.stack([before, after], axis=1)
+    canvas = np.pad(own, pad, constant_values=BLANK)
     shown = np.full_like(canvas, BLANK)
-    content = truth.canvas[used]
-    shown[at[0] : at[0] + content.shape[0], at[1] : at[1] + content.shape[1]] = content
+    shown[tuple(map(slice, first + before, last + before))] = truth[used]
+    up, aside = before.tolist()
     return replace(
         solution,
         canvas=canvas,
@@ -299,3 +285,8 @@ def _with_truth(solution: Solution, drawing: WorkedDrawing) -> Solution:
         rows=[row + up for row in solution.rows],
         answer_cells=tuple((row + up, column + aside) for row, column in solution.answer_cells),
     )
+
+
+def _corner(canvas: np.ndarray) -> np.ndarray:
+    """Return the row and the column in which the written box of a canvas begins, int64 [2]."""
+    return np.array([side.start for side in written_box(canvas)])

@@ -11,9 +11,9 @@ from canvas.mazes import Maze
 from canvas.sampling import sample
 from canvas.symbols import MASK, encode
 from trm import load_solver, solve
+from trm.cells.computing import run_wavefront
 from trm.cells.proof.notes import PROVED, REFUTED
 from trm.cells.proof.prove import prove
-from trm.cells.wavefront import run_wavefront
 from trm.models.iterative import Loop
 
 MODEL = Path(__file__).parents[3] / "docs" / "models" / "maze-seed0.safetensors"

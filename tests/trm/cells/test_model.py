@@ -12,11 +12,11 @@ from canvas.multiplication import Multiplication
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK, encode
 from trm.cells.cache import CellCache
+from trm.cells.computing import run_wavefront
 from trm.cells.configs import CellConfig, rule_settings
 from trm.cells.model import CellModel, CellState
 from trm.cells.samples import CellInputSamples
 from trm.cells.table import MemoTable
-from trm.cells.wavefront import run_wavefront
 from trm.checkpoints.loading import load_solver
 from trm.checkpoints.names import about, named_weights
 from trm.models.iterative import Loop, all_right

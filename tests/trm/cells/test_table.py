@@ -11,9 +11,9 @@ from canvas.cells.spec import TOKEN, input_name
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from trm.cells.cache import CellCache
+from trm.cells.computing import run_wavefront
 from trm.cells.predictor import CellPredictor
 from trm.cells.table import CellTable, MemoTable, UnknownInputError, closed_table, passed_outputs
-from trm.cells.wavefront import run_wavefront
 from trm.checkpoints.loading import load_solver
 from trm.solving.solver import Solver
 

@@ -23,9 +23,9 @@ from canvas.sampling import FAMILIES, family_problems, sample
 from canvas.symbols import decode
 from canvas.task import Task
 from canvas.texts import TextTask
+from trm.cells.computing import run_wavefront
 from trm.cells.model import CellModel
 from trm.cells.proof.compare import Comparison
-from trm.cells.wavefront import run_wavefront
 from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.solver import Solver

@@ -13,11 +13,11 @@ all steps, cycles and loops of the run. There are two maps, with a value for eac
 A gradient shows what a small change would do, and not what a model uses: compare with patching.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -75,8 +75,8 @@ def explain(
         raise ValueError(
             f"the cell {cell[0] + 1},{cell[1] + 1} is not to be filled in: choose one of the row"
         )
-    kind = _Sequence if family_of(predictor.model).reads_sequences else _Steps
-    run = kind(predictor, canvas, cell, sorted(steps))
+    run_of = _sequence if family_of(predictor.model).reads_sequences else _steps
+    run = run_of(predictor, canvas, cell, sorted(steps))
     embedded = run.embedded()
     blank = predictor.model.embed_tokens.weight[BLANK].detach()
     baseline = torch.where(run.written[:, None], blank.to(embedded), embedded)
@@ -112,40 +112,27 @@ def check_embeddings(model: nn.Module) -> None:
         )
 
 
-class _Run(ABC):
-    """A model on one canvas, which it reads as S embedded tokens.
+class _Run(NamedTuple):
+    """A model on one canvas, which it reads as S embedded tokens."""
 
-    Attributes:
-        canvas: see `Saliency`.
-        recorder: of the model on it.
-        cells: int64 [S], the cell of each token; H * W: none.
-        names: of the answers.
-        passes: tokens pass through layers so many times.
-    """
-
-    recorder: Recorder
-    cells: Tensor
-    names: list[str]
-    passes: int
-
-    def __init__(self, canvas: np.ndarray) -> None:
-        self.canvas, self.shape = canvas, canvas.shape
-        self.symbols = torch.from_numpy(np.append(canvas.ravel(), np.uint8(BLANK)).astype(np.int64))
+    canvas: np.ndarray  # see `Saliency`
+    recorder: Recorder  # of the model on it
+    cells: Tensor  # int64 [S], the cell of each token; H * W: none
+    names: list[str]  # of the answers
+    passes: int  # tokens pass through layers so many times
+    # The cell's logits, [B, V], of each answer, for other embeddings, [B, S, D].
+    logits: Callable[[Tensor], list[Tensor]]
 
     @property
     def written(self) -> Tensor:
         """Tokens with a symbol other than blank and masked ones, bool [S]."""
-        symbols = self.symbols.to(self.cells.device)[self.cells]
-        return (symbols != BLANK) & (symbols != MASK)
+        known = np.append((self.canvas != BLANK) & (self.canvas != MASK), False)
+        return torch.from_numpy(known).to(self.cells.device)[self.cells]
 
     def embedded(self) -> Tensor:
         """Return the embedded symbols, float32 [S, D]."""
         found = self.recorder.run(sites := self.recorder.input_sites()).values[sites[0]][0]
         return self.recorder.by_token(sites[0].name, found)[0].float()
-
-    @abstractmethod
-    def logits(self, embedded: Tensor) -> list[Tensor]:
-        """Return the cell's logits, [B, V], of each answer, for other embeddings, [B, S, D]."""
 
     def gradients(self, embedded: Tensor, symbol: int) -> tuple[Tensor, Tensor]:
         """Return scores [N, B] and their gradients [N, B, S, D] for embeddings [B, S, D]."""
@@ -158,69 +145,63 @@ class _Run(ABC):
 
     def on_canvas(self, values: np.ndarray) -> np.ndarray:
         """Return values of tokens, [N, S], as maps, float32 [N, H, W]; NaN: no token."""
-        H, W = self.shape
-        full = np.full((len(values), H * W + 1), np.nan, dtype=np.float32)
+        full = np.full((len(values), self.canvas.size + 1), np.nan, dtype=np.float32)
         full[:, self.cells.cpu().numpy()] = values
-        return full[:, :-1].reshape(-1, H, W)
+        return full[:, :-1].reshape(-1, *self.canvas.shape)
 
 
-class _Steps(_Run):
-    """An iterative model, with a gradient through all steps and cycles.
+def _steps(
+    predictor: Predictor, canvas: np.ndarray, cell: tuple[int, int], steps: Sequence[int]
+) -> _Run:
+    """Run an iterative model, with a gradient through all steps and cycles.
 
     A supervision step of a recursive model carries a gradient in its last H cycle alone. A copy of
     the model has one H cycle, and takes as many more steps.
     """
+    model: Any = copy(predictor.model)
+    recorder = StepRecorder(model, canvas[None], 1)
+    cycles = getattr(model.config, "H_cycles", 1)
+    if cycles > 1:
+        model.config = replace(model.config, H_cycles=1)
 
-    recorder: StepRecorder
-
-    def __init__(
-        self, predictor: Predictor, canvas: np.ndarray, cell: tuple[int, int], steps: Sequence[int]
-    ) -> None:
-        super().__init__(canvas)
-        model: Any = copy(predictor.model)
-        self.recorder, self.cell, self.steps = StepRecorder(model, canvas[None], 1), cell, steps
-        self.cells = self.recorder.cells[0]
-        self.cycles = getattr(model.config, "H_cycles", 1)
-        self.passes = max(1, len(model.updates) * len(getattr(model, "layers", "_"))) * steps[-1]
-        if self.cycles > 1:
-            model.config = replace(model.config, H_cycles=1)
-        self.model, self.names = model, [f"step {step}" for step in steps]
-
-    def logits(self, embedded: Tensor) -> list[Tensor]:
-        found, model, (row, column) = [], self.model, self.cell
-        site = self.recorder.input_sites()[0].of[0]
-        with record(model, [], hooks=[(site, lambda *_: embedded)]):
-            context = model.encode(self.recorder.tokens.expand(len(embedded), -1, -1))
-        state = model.initial_state(context)
-        for step in range(1, self.steps[-1] + 1):
-            for _ in range(self.cycles):
+    def logits(embedded: Tensor) -> list[Tensor]:
+        with _reading(recorder, embedded):
+            context = model.encode(recorder.tokens.expand(len(embedded), -1, -1))
+        found, state = [], model.initial_state(context)
+        for step in range(1, steps[-1] + 1):
+            for _ in range(cycles):
                 state = model.iterate(context, state)
-            if step in self.steps:
-                found.append(model.read(state, context)[0][:, row, column])
+            if step in steps:
+                found.append(model.read(state, context)[0][:, *cell])
         return found
 
+    passes = max(1, len(model.updates) * len(getattr(model, "layers", "_"))) * steps[-1]
+    names = [f"step {step}" for step in steps]
+    return _Run(canvas, recorder, recorder.cells[0], names, passes, logits)
 
-class _Sequence(_Run):
-    """A GPT, which reads its own symbols in the row."""
 
-    recorder: SequenceRecorder
+def _sequence(
+    predictor: Predictor, canvas: np.ndarray, cell: tuple[int, int], steps: Sequence[int]
+) -> _Run:
+    """Run a GPT, which reads its own symbols in the row; it ignores the steps."""
+    filled = predictor(canvas[None]).canvases[0]
+    later = (canvas == MASK) & (np.arange(canvas.shape[1]) <= cell[1])  # it writes leftwards
+    recorder = SequenceRecorder(predictor.model, filled[None])
+    model, writers = recorder.model, recorder.writers
+    cells = writers.new_full((recorder.length,), filled.size)
+    cells[writers + 1] = torch.arange(filled.size, device=writers.device)
 
-    def __init__(
-        self, predictor: Predictor, canvas: np.ndarray, cell: tuple[int, int], steps: Sequence[int]
-    ) -> None:
-        filled = predictor(canvas[None]).canvases[0]
-        later = (canvas == MASK) & (np.arange(canvas.shape[1]) <= cell[1])  # it writes leftwards
-        super().__init__(np.where(later, canvas, filled))
-        self.recorder = SequenceRecorder(predictor.model, filled[None])
-        self.model, writers = self.recorder.model, self.recorder.writers
-        self.writer = writers[cell[0] * canvas.shape[1] + cell[1]]
-        self.cells = writers.new_full((self.recorder.length,), filled.size)
-        self.cells[writers + 1] = torch.arange(filled.size, device=writers.device)
-        self.names, self.passes = ["answer"], len(self.model.layers) * self.recorder.last
+    def logits(embedded: Tensor) -> list[Tensor]:
+        ids = recorder.ids.expand(len(embedded), -1)
+        with _reading(recorder, embedded):
+            states = model.activations(ids, recorder.height, canvas.shape[1])
+        return [model.head(states[:, writers[cell[0] * canvas.shape[1] + cell[1]]])]
 
-    def logits(self, embedded: Tensor) -> list[Tensor]:
-        ids, (_, width) = self.recorder.ids.expand(len(embedded), -1), self.shape
-        site = self.recorder.input_sites()[0].of[0]
-        with record(self.model, [], hooks=[(site, lambda *_: embedded)]):
-            states = self.model.activations(ids, self.recorder.height, width)
-        return [self.model.head(states[:, self.writer])]
+    passes = len(model.layers) * recorder.last
+    return _Run(np.where(later, canvas, filled), recorder, cells, ["answer"], passes, logits)
+
+
+def _reading(recorder: Recorder, embedded: Tensor) -> AbstractContextManager[object]:
+    """Return a context in which a recorder's model reads other embeddings, [B, S, D]."""
+    site = recorder.input_sites()[0].of[0]
+    return record(recorder.model, [], hooks=[(site, lambda *_: embedded)])

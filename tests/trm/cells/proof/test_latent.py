@@ -10,6 +10,7 @@ from canvas.choices import OwnCodeError
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from trm.cells.cache import CellCache
+from trm.cells.computing import run_wavefront
 from trm.cells.latent_module import work_relaxed
 from trm.cells.model import CellModel
 from trm.cells.predictor import CellPredictor
@@ -18,7 +19,6 @@ from trm.cells.proof.latent import explore
 from trm.cells.proof.notes import OPEN, PROVED, REFUTED
 from trm.cells.proof.prove import prove
 from trm.cells.samples import SolutionSamples
-from trm.cells.wavefront import run_wavefront
 from trm.solving.solver import Solver
 
 

@@ -9,8 +9,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from trm.cells.computing import run_wavefront
 from trm.cells.proof.program import CellProgram, write_python
-from trm.cells.wavefront import run_wavefront
 
 MODELS = ("ternary", "sums", "written")
 
