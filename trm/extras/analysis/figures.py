@@ -229,17 +229,18 @@ def gap_figure(found: Mapping[str, GapStudy]) -> Figure:
         for number, label in enumerate(study.readers):
             shares = [100 * one.subtasks[label].value for one in study.gaps]
             style = mark(2 + number) | {"ls": ":", "ms": 3, "lw": 1}
-            (lines[label],) = axes.plot(x, shares, **style)
+            aside = 0.03 * (number - (len(study.readers) - 1) / 2)  # equal shares stay visible
+            (lines[label],) = axes.plot(x + aside, shares, **style)
         for number, label in enumerate(("all sub-tasks", "solved")):
             both = [one.solved if number else one.together for one in study.gaps]
             values = np.array([100 * one.value for one in both])
             ends = np.array([[100 * end for end in one.interval] for one in both]).T
             reach = np.abs(ends - values)
-            at = x + 0.06 * (2 * number - 1)  # side by side
+            at = x + 0.12 * (2 * number - 1)  # side by side
             lines[label] = axes.errorbar(at, values, reach, **mark(number), ms=5, capsize=2)
         axes.set_xticks(x, [one.size for one in study.gaps], rotation=30, ha="right", fontsize=8)
         axes.set_title(name, fontsize=9.5, loc="left", pad=3)
-        axes.set_ylim(-3, 103)
+        axes.set(xlim=(-0.5, len(x) - 0.5), ylim=(-3, 103))
         tidy(axes)
     names = [name.replace("_", " ") for name in lines]
     place: dict[str, Any] = {"loc": "outside right center", "fontsize": 8, "frameon": False}
