@@ -65,7 +65,8 @@ RELEASED = {
     "trm.evaluation.measure.Settings": "trm.evaluation.measure.EvaluationSettings",
     "trm.solving.rollout.Rollout": "trm.solving.rows.FilledCanvases",
     "trm.solving.rollout.free_running": "trm.solving.rows.fill_row_by_row",
-    "trm.extras.analysis.gap.Settings": "trm.extras.analysis.gap.GapSettings",
+    "trm.extras.analysis.gap.Settings": "trm.extras.analysis.probe.ProbeSettings",
+    "trm.extras.analysis.gap.GapSettings": "trm.extras.analysis.probe.ProbeSettings",
     "trm.extras.analysis.probe.Settings": "trm.extras.analysis.probe.ProbeSettings",
 }
 # Packages to which modules have moved with their names, and where they were.
@@ -76,13 +77,14 @@ _MOVED = (
     ("trm.evaluation", "trm", "grid_cells statistics"),
     ("trm.cells", "trm", "proof"),
     ("trm.cells", "trm.models", "integer neighbour_attention op_inputs quantise shared_classes"),
-    ("trm.cells", "trm.models", "wavefront"),
     ("trm.cells", "trm.training", "latent_module state_merging"),
 )
 # Released name of a module, or of a package and all in it → its name today.
 MODULES = {
     "trm.cells.proof.judge": "trm.cells.proof.compare",
     "trm.checkpoints.proofs": "trm.cells.proof.notes",
+    "trm.cells.wavefront": "trm.cells.computing",
+    "trm.models.wavefront": "trm.cells.computing",
     "trm.figures.analysis": "trm.extras.analysis.figures",
     "trm.figures.inspection": "trm.extras.analysis.inspection_figures",
     "trm.models.cell": "trm.cells.model",

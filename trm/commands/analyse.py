@@ -170,12 +170,13 @@ def gap(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     """
     from trm.checkpoints.content import auxiliary_weights, load_checkpoint
     from trm.extras.analysis.figures import gap_figure
-    from trm.extras.analysis.gap import GapSettings, run_gap
+    from trm.extras.analysis.gap import run_gap
+    from trm.extras.analysis.probe import ProbeSettings
     from trm.io.markdown import safe, table
 
     found: dict[str, GapStudy] = {}
     steps = tuple(args.read_steps or (1, 2, 4, STEPS))
-    settings = GapSettings(args.seed, steps, args.problems, args.train_problems)
+    settings = ProbeSettings(args.seed, steps, args.problems, args.train_problems)
     for solver, model, path in zip(solvers, models, args.checkpoints, strict=True):
         most = STEPS if args.read_steps else _most_steps(solver)
         own = replace(settings, steps=tuple(step for step in steps if step <= most))

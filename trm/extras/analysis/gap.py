@@ -15,11 +15,11 @@ paired one. A linear classifier can fail where the model itself does not: the ga
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
-from pydantic import PlainSerializer, TypeAdapter
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from canvas.cells.drawn import UNDEFINED
@@ -30,8 +30,10 @@ from trm.extras.analysis.probe import (
     BLOCKS,
     INPUT,
     CellFeatures,
+    Count,
     FeaturePlace,
     LinearProbe,
+    ProbeSettings,
     drawn_sizes,
     fit,
     read,
@@ -46,18 +48,7 @@ from trm.solving.solver import Solver
 PROBE, HEAD = "probe", "auxiliary head"  # what a sub-task is read by
 _HELD_OUT = 4  # one training problem in so many is not for fitting, but for choosing a state
 
-Count = Annotated[Share, PlainSerializer(Share.data)]
 Heads = Mapping[str, tuple[Tensor, Tensor]]  # weight [classes, D] and bias of each sub-task
-
-
-@dataclass(frozen=True)
-class GapSettings:
-    """Settings of a measurement."""
-
-    seed: int = 0  # selects the problems
-    steps: tuple[int, ...] = (1, 2, 4, 8)  # supervision steps that are read; ignored for a GPT
-    problems: int = 100  # held-out problems of each size, or as many as exist
-    train_problems: int = 400  # problems to which probes are fitted
 
 
 @dataclass(frozen=True)
@@ -147,7 +138,7 @@ def correct_problems(
 def run_gap(
     solver: Solver,
     sizes: Sequence[dict[str, int]],
-    settings: GapSettings,
+    settings: ProbeSettings,
     subtasks: Sequence[str] = (),
     heads: Heads | None = None,
 ) -> GapStudy:

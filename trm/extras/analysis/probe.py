@@ -249,7 +249,7 @@ Count = Annotated[Share, PlainSerializer(Share.data)]
 
 @dataclass(frozen=True)
 class ProbeSettings:
-    """Settings of a study."""
+    """Settings of a study, or of a measurement of the gap."""
 
     seed: int = 0  # selects the problems
     steps: tuple[int, ...] = tuple(range(1, 9))  # probed supervision steps, from 1

@@ -17,15 +17,14 @@ from trm.extras.analysis.gap import (
     BLOCKS,
     HEAD,
     PROBE,
-    GapSettings,
     Reader,
     best_probe,
     gap_of,
     run_gap,
 )
-from trm.extras.analysis.probe import INPUT, CellFeatures, FeaturePlace, fit
+from trm.extras.analysis.probe import INPUT, CellFeatures, FeaturePlace, ProbeSettings, fit
 
-QUICK = GapSettings(steps=(1, 2), problems=5, train_problems=12)
+QUICK = ProbeSettings(steps=(1, 2), problems=5, train_problems=12)
 SIZES = [{"digits_a": 2, "digits_b": 2}, {"digits_a": 3, "digits_b": 2}]
 
 
