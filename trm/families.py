@@ -12,7 +12,7 @@ from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 
-class Entry(NamedTuple):
+class FamilyEntry(NamedTuple):
     """Dotted names of a family."""
 
     network: str  # base class of its networks
@@ -24,16 +24,16 @@ class Entry(NamedTuple):
 
 
 FAMILIES = {  # by the name in checkpoints
-    "cell": Entry(
+    "cell": FamilyEntry(
         "trm.cells.model.CellModel",
         "trm.cells.family.FAMILY",
         "cell model",
         "trm.cells.proof.notes.looked_up",
     ),
-    "iterative": Entry(
+    "iterative": FamilyEntry(
         "trm.models.iterative.IterativeModel", "trm.solving.families.ITERATIVE", "recursive"
     ),
-    "gpt": Entry("trm.models.gpt.GPT", "trm.solving.families.SEQUENCE", "GPT"),
+    "gpt": FamilyEntry("trm.models.gpt.GPT", "trm.solving.families.SEQUENCE", "GPT"),
 }
 # Families of earlier versions, and why they are not read.
 EARLIER = {"local": "it is of an earlier version, which called cell models local"}

@@ -218,7 +218,7 @@ class _LastFronts:
 
 
 class MemoTable(CellTable):
-    """Table of the inputs met so far, each decided once by the network; each one is a state.
+    """Table of the inputs met so far. The network decides each one once; each one is a state.
 
     Args:
         cache: of the model, on a CPU.
@@ -269,7 +269,7 @@ class MemoTable(CellTable):
         return found.reshape(keys.shape)
 
     def _slots(self, keys: np.ndarray) -> np.ndarray:
-        """Return the slot of each key, int64 [N]: with this key, or an empty one for it."""
+        """Return the slot of each key, int64 [N]; for a new key, the one that it would get."""
         slots = (keys.astype(np.uint64) * _HASH >> np.uint64(40)).astype(np.intp) % len(self.keys)
         other = np.arange(len(keys))
         while len(other):
@@ -298,7 +298,7 @@ class MemoTable(CellTable):
         self.passed[:, here] = self.units @ self.decided[here][:, signals].T
 
     def _add(self, keys: np.ndarray) -> None:
-        """Add N keys with the states that follow; of keys for the same slot one after the other."""
+        """Add N keys with consecutive states; keys for the same slot are added in turn."""
         states = np.arange(self.count, self.count + len(keys))
         self.count += len(keys)
         while len(keys):

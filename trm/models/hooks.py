@@ -240,19 +240,14 @@ class _Clock:
         return Visit(site, self.run, self.step, turn + 1, *self.turns[turn])
 
 
-class _Tap:
+class _Tap(NamedTuple):
     """Receives the values of a site: applies hooks, and records the result."""
 
-    def __init__(
-        self,
-        clock: _Clock,
-        name: str,
-        hooks: Sequence[Hook],
-        cache: Activations | None,
-        visits: Callable[[Visit], bool] | None,
-    ) -> None:
-        self.clock, self.name, self.hooks = clock, name, hooks
-        self.cache, self.visits = cache, visits
+    clock: _Clock
+    name: str  # of the site
+    hooks: Sequence[Hook]
+    cache: Activations | None  # None: nothing is recorded
+    visits: Callable[[Visit], bool] | None  # which ones are recorded; None: all
 
     def _recorded(self, visit: Visit) -> bool:
         return self.cache is not None and (self.visits is None or self.visits(visit))

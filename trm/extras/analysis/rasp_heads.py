@@ -66,7 +66,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class HeadComparison:
     """Comparison of a model's heads with selectors, on held-out problems of one size."""
 
     size: dict[str, int]  # two measures of the task
@@ -169,7 +169,7 @@ def heads_of(
 @standard_settings()
 def compare_heads(
     solver: Solver, size: dict[str, int], problems: int = 16, seed: int = 0
-) -> Comparison:
+) -> HeadComparison:
     """Compare the heads of a model with selectors, on all rows of problems of one size.
 
     The rows above are the true ones (teacher-forced). Queries are the cells of the masked row whose
@@ -203,4 +203,4 @@ def compare_heads(
         found.append(overlaps(watch(predictor, inputs, labels), selectors, cells))
         right += int((written == labels).all(axis=(1, 2)).sum())
     heads = heads_of(found, used)
-    return Comparison(size, name, len(drawn), len(steps.inputs), right, sorted(used), heads)
+    return HeadComparison(size, name, len(drawn), len(steps.inputs), right, sorted(used), heads)

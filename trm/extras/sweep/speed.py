@@ -119,7 +119,7 @@ def device_name() -> str:
     return found.type if found else "cpu"
 
 
-class _Clock(L.Callback):
+class _StepTimer(L.Callback):
     """Times steps, and ends training after some seconds of them."""
 
     def __init__(self, count: bool, seconds: float) -> None:
@@ -164,7 +164,7 @@ def _measure(words: list[str], case: Measured, begin: float, seconds: float) -> 
         module.depth = replace(depth, stages=[stage])
     task, data.curriculum = data.curriculum.at(begin, 1), Curriculum(data.task)
     data.curriculum.task = task
-    clock = _Clock(not case.compiled, seconds)
+    clock = _StepTimer(not case.compiled, seconds)
     callbacks: Any = cli.trainer.callbacks  # type: ignore[attr-defined]
     kept = [one for one in callbacks if not isinstance(one, _LEFT_OUT)]
     same = ("accelerator", "precision", "gradient_clip_val", "accumulate_grad_batches")
