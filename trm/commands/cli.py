@@ -68,7 +68,7 @@ only, and -v, --verbose: print the log, and tracebacks of errors.
 
 Exit codes: 0 done, 1 a file had lines with errors, a model is not proved, training met numbers that
 are not finite or lost one of its processes, or something is not installed, 2 the call was wrong,
-130 stopped by Ctrl-C, 143 by a SIGTERM.
+130 stopped by Ctrl-C, 141 by a closed pipe, 143 by a SIGTERM.
 """
 # A process whose connection breaks waits: the launcher finds the lost process, and ends the others.
 _BROKEN, _PATIENCE = re.compile(r"gloo|nccl|connection|socket|peer|rendezvous", re.I), 20.0
