@@ -1217,7 +1217,7 @@ def subtrahend_starts(cells: Cells) -> np.ndarray:
 
 
 def no_borrow_enters(cells: Cells) -> np.ndarray:
-    """borrow' = 0; on the right of the units."""
+    """borrow' = 0; on the right of the units, and on the left of a."""
     return value(cells.outputs["borrow"]) == 0
 
 
@@ -1241,10 +1241,7 @@ def difference_laws(row: Row, place: str) -> Iterator[Law]:
         yield from (minuend_goes_down, subtrahend_starts)
     else:
         yield difference_form
-        if place == MARGIN:
-            yield no_borrow_enters
-        elif place != BEYOND_A:
-            yield difference_of_digits
+        yield no_borrow_enters if place in (MARGIN, BEYOND_A) else difference_of_digits
 
 
 # ---------------------------------------------------------------------------------------------
@@ -1343,7 +1340,7 @@ def remainder_passes_b(cells: DivisionCells) -> np.ndarray:
 
 def nothing_outside_a(cells: DivisionCells) -> np.ndarray:
     """All outputs but settle are none; in rows to be filled in, outside of the columns of a."""
-    names = ("mode", "remainder", "difference", "divisor", "mark", "quotient")
+    names = ("mode", "borrow", "remainder", "difference", "divisor", "mark", "quotient")
     nothing = np.logical_and.reduce([cells.outputs[name] == NONE for name in names])
     return nothing & (cells.written == NONE)
 
@@ -1610,8 +1607,8 @@ def sign_points_at_the_head(cells: WaveCells) -> np.ndarray:
 
 
 def nothing_beside(cells: WaveCells) -> np.ndarray:
-    """a' = b' = p' = none, and the cell stays blank; beside the columns of b and p."""
-    names = ("a", "b", "p")
+    """a' = b' = p' = none, on the right answer' too, and the cell is blank; beside b and p."""
+    names = ("a", "b", "p", "answer") if cells.place == MARGIN else ("a", "b", "p")
     nothing = np.logical_and.reduce([cells.outputs[name] == NONE for name in names])
     return nothing & (cells.written == NONE)
 
@@ -1637,12 +1634,14 @@ def digits_add_up(cells: WaveCells) -> np.ndarray:
     """2 * carry' + digit' = the digit of S, or of 2 S, + a, p, -p or 0
 
     In the head 4 * fours' + 2 * twos' + digit', without a carry; when it finishes, its digit alone.
+    There is no carry without a wave, nor in the last row.
     """
     digit, carry = signed(cells.outputs["digit"]), signed(cells.outputs["carry"])
     above = 2 * signed(cells.outputs["twos"]) + 4 * signed(cells.outputs["fours"])
     if cells.place != TOP:
         adds_up = (2 * carry + digit == cells.old + cells.adds) & (above == 0)
-        return adds_up | cells.last
+        waits = cells.last | (cells.does == NONE)
+        return (adds_up | cells.last) & ((carry == 0) | ~waits)
     finishes = (cells.phase == FINISH) & (digit == signed(cells.outputs["sum"])) & (above == 0)
     adds_up = (digit + above == cells.old + cells.adds) | finishes | cells.last
     return adds_up & (carry == 0)

@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 from tables import LAW_CASES, cell_inputs, changed, correct_table, task_of, with_entry
 
-from canvas.cells.spec import SYMBOL
+from canvas.cells.reachable import reachable_op_inputs
+from canvas.cells.spec import SYMBOL, TOKEN
+from canvas.division import RestoringRule
 from canvas.drawing import WorkedDrawing
 from canvas.sampling import sample
-from canvas.symbols import BLANK, DIGIT_IDS
+from canvas.subtraction import DifferenceRule
+from canvas.symbols import BLANK, DIGIT_IDS, MASK
 from trm.cells.proof import check
 from trm.cells.proof.program import CellProgram
 from trm.cells.proof.search import drawings
@@ -95,6 +98,40 @@ def test_an_entry_against_a_law_is_refused_and_the_law_is_named(
     assert f"against '{law}: " in said
 
 
+class BorrowsFromTheMargin(RestoringRule):
+    def _new(self, inputs):
+        new, borrow = super()._new(inputs)
+        outside = (inputs["own.mode"] == 0) & (inputs["above.remainder"] == 0)
+        return new, np.where(outside & (inputs["own.divisor"] == 0), 2, borrow)
+
+
+class WritesBeyondTheNumbers(DifferenceRule):
+    def cell(self, outputs, inputs):
+        found, token = super().cell(outputs, inputs), inputs[TOKEN]
+        beyond = (token == MASK) & (inputs["above.minuend"] == 0)
+        borrow = beyond * inputs["right.borrow"]
+        found["borrow"] = np.where(borrow == 1, 2, found["borrow"])
+        found[SYMBOL] = np.where(borrow == 2, DIGIT_IDS[1], found[SYMBOL])
+        return found
+
+
+@pytest.mark.parametrize(
+    ("layout", "spoilt", "law"),
+    [
+        ("restoring", BorrowsFromTheMargin, "nothing_outside_a"),
+        ("difference", WritesBeyondTheNumbers, "no_borrow_enters"),
+    ],
+)
+def test_other_rules_that_add_up_in_most_cells_are_refused(layout, spoilt, law, checked):
+    """Each solves problems wrongly, and obeys all laws but this one, which once had a gap."""
+    rule = spoilt(BASES[layout])
+    numbers = reachable_op_inputs(rule)
+    program = CellProgram.extract(layout, rule, numbers, rule.correct_outputs(numbers))
+    code, said = checked(program)
+    assert code == 1
+    assert f"against '{law}: " in said
+
+
 def names_of_laws() -> set[str]:
     return {
         law.__name__
@@ -132,6 +169,21 @@ def test_no_carry_and_no_borrow_enter_a_row(law, layout, output):
     row, outputs = check.LAYOUTS[layout][1], {output: np.array([0, 1, 2])}
     cells = check.Cells(row, check.SIGN, 3, {}, outputs, np.array([1, 1, 1]))
     assert getattr(check, law)(cells).tolist() == [True, True, False]
+
+
+def test_no_answer_enters_and_no_carry_in_the_last_row():
+    """Two cells of a product modulo p, that are in order, and the same with one output more."""
+    rule, row = task_of("waves", 2).local_rule(), check.LAYOUTS["waves"][3]
+    names = [*rule.cell_inputs(np.zeros(1, dtype=np.int64))]
+    for law, place, output, inputs in (
+        (check.nothing_beside, check.MARGIN, "answer", {}),
+        (check.digits_add_up, check.REST, "carry", {"right.answer": 1}),
+        (check.digits_add_up, check.REST, "carry", {"above_left.wave": 9, "right.answer": 1}),
+    ):
+        reads = {name: np.full(2, inputs.get(name, 0)) for name in names}
+        outputs = dict.fromkeys(rule.signals, np.zeros(2, dtype=int)) | {output: np.array([0, 1])}
+        cells = check.WaveCells(row, place, 2, reads, outputs, np.zeros(2, dtype=int))
+        assert law(cells).tolist() == [True, False]
 
 
 @pytest.mark.parametrize("layout", BASES)
