@@ -331,7 +331,7 @@ class Division(TwoOperands):
     layouts = table([Restoring()])
     sign, signs = "/", "/÷"
     smallest = 0
-    requires = "the second number is at least 1"
+    requires = "the second number has to be at least 1"
 
     layout: str = one_of("restoring", layouts, open=True)
     base: int = 2

@@ -446,7 +446,7 @@ class Modular(TwoOperands):
     sign, signs = "%", "%"
     smallest = 0
     arity = (3, 3)
-    requires = "the third number is at least 2, and the first one is below it"
+    requires = "the third number has to be at least 2, and the first one below it"
 
     layout: str = one_of("waves", layouts, open=True)
     base: int = 2

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "a90acf0d9464968e81abc0e586f989bb1a583ab6d83db787fe8a9752960d9342"
+SOURCES = "96abe12806d457ae710705fe58c85170eab0c584229a6d8d855b9a89e59fe7e6"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

@@ -117,7 +117,7 @@ class Subtraction(TwoOperands):
     layouts = table([Difference()])
     sign, signs = "-", "-−"
     smallest = 0
-    requires = "the second number is at most the first one"
+    requires = "the second number has to be at most the first one"
 
     layout: str = one_of("difference", layouts, open=True)
 

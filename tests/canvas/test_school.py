@@ -63,16 +63,20 @@ def test_the_extent_fits_shorter_divisors_too(digits, base):
 @pytest.mark.parametrize(
     ("task", "text", "why"),
     [
-        (Subtraction(), "5-7", "5 - 7 is no problem of the task subtraction: the second number is"),
+        (
+            Subtraction(),
+            "5-7",
+            "5 - 7 is no problem of the task subtraction: the second number has",
+        ),
         (
             Division(),
             "101/0",
-            "101 / 0 is no problem of the task division: the second number is at",
+            "101 / 0 is no problem of the task division: the second number has to",
         ),
         (Division(), "12/1", "is not a whole number from 0 up in base 2"),
         (Rule110(), "0120", "is no rule110; write it like"),
         (MODULAR, "11x1%11", "11 x 1 % 11 is no problem of the task product modulo p: the third"),
-        (MODULAR, "0x1%1", "the third number is at least 2, and the first one is below it"),
+        (MODULAR, "0x1%1", "the third number has to be at least 2, and the first one below it"),
         (MODULAR, "1%1%11", "is no product modulo p; write it like 101x1101%111"),
         (MODULAR, "1x10", "is no product modulo p; write it like 101x1101%111"),
     ],

@@ -215,7 +215,7 @@ def show(proof: Proof, call: str | None = None) -> None:
     """Print the verdict and its basis, with the command that shows an error."""
     task, comparison, console = proof.solver.task, proof.comparison, results()
     console.print(
-        f"{task.name}, {task.layout} in base {task.base}; trained on {proof.solver.trained_on}\n"
+        f"{task.name}, {task.layout} {task.digits_in_words}; trained on {proof.solver.trained_on}\n"
     )
     if comparison is not None:
         from rich.table import Table
