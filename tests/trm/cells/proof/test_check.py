@@ -123,7 +123,7 @@ class WritesBeyondTheNumbers(DifferenceRule):
     ],
 )
 def test_other_rules_that_add_up_in_most_cells_are_refused(layout, spoilt, law, checked):
-    """Each solves problems wrongly, and obeys all laws but this one, which once had a gap."""
+    """Rules that solve problems wrongly, and obey all laws but this one, which once had a gap."""
     rule = spoilt(BASES[layout])
     numbers = reachable_op_inputs(rule)
     program = CellProgram.extract(layout, rule, numbers, rule.correct_outputs(numbers))

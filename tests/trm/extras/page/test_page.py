@@ -72,7 +72,7 @@ def below(page: np.ndarray, canvas: np.ndarray) -> np.ndarray:
 
 
 def assert_equals_the_package(model: Shown, problems: Problems) -> None:
-    """What the page makes of problems is what the package does: canvases, messages, answers."""
+    """Compare canvases, messages and answers of the page with those of the package."""
     solver, text = model.solver, page([model])
     solved = zip(worked(text, problems), solver.solve(problems), strict=True)
     for i, (found, solution) in enumerate(solved):
