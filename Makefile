@@ -68,7 +68,7 @@ coq: $(INSTALLED)
 	@command -v coqc >/dev/null || { echo "make coq needs coqc: apt install coq"; exit 1; }
 	@mkdir -p build/coq
 	$(BIN)/trm prove --checkpoint $(MODEL) --coq build/coq/theorem.v
-	coqc -q build/coq/theorem.v
+	cd build/coq && coqc -q theorem.v
 
 install: $(INSTALLED)
 
