@@ -98,7 +98,9 @@ def run(args: Arguments) -> int:
     number = int(drawing.steps[0])
     if args.row is not None and args.row > number:
         rows = "1 row" if number == 1 else f"{number} rows"
-        raise ValueError(f"--row {args.row}: {args.problem} has {rows} to fill in")
+        raise ValueError(
+            f"--row {args.row}: {args.problem} has {rows} to fill in; rows are counted from 1"
+        )
     row = (args.row or number) - 1
     cell = _chosen(args.cell, drawing, row)
     if args.lens or args.patch or args.cell:
