@@ -36,7 +36,7 @@ class CarryPractice:
         if not isinstance(task.canvas_layout, Lattice | Accumulate):
             raise ValueError(
                 "data.carry_practice is for products in the layouts lattice and accumulate: "
-                "leave it out"
+                "set it to 0 (--data.carry_practice 0)"
             )
         self.share, self.seed = share, seed
 
