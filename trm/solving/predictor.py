@@ -14,7 +14,6 @@ from canvas import symbols
 from canvas.drawing import Drawing
 from canvas.problems import MOST_CELLS
 from canvas.task import Task
-from trm.runtime.progress import Report
 from trm.solving.rows import FilledCanvases, OnRow, Prediction, fill_row_by_row, in_views
 
 # Called after each supervision step, with its number, from 1, and for samples still being solved
@@ -82,7 +81,6 @@ class Options:
     start_seed: int | None = None  # of random first states; None: the model's own first state
     sampling: Sampling | None = None  # of a GPT; None: the likeliest symbols
     on_step: OnStep | None = None  # callback after a step; a GPT never calls it
-    report: Report | None = None  # called as solving goes on; None: see `trm.runtime.progress`
 
 
 class ConfidenceCurve(NamedTuple):

@@ -16,7 +16,7 @@ from canvas.layouts import Reading, read
 from canvas.problems import MOST_CELLS, Problems
 from canvas.task import Task, describe_ranges
 from trm.families import SHARING, load
-from trm.runtime.progress import Report, listening, part
+from trm.runtime.progress import part
 from trm.solving.orientation import solve_given
 from trm.solving.predictor import Predictor, Sampling
 from trm.solving.rows import FilledCanvases, OnRow
@@ -150,10 +150,6 @@ class Solver:
         """
         return replace(self, predictor=self.predictor.with_options(sampling=sampling))
 
-    def reporting(self, report: Report) -> "Solver":
-        """Return a copy of the solver that calls ``report`` as its work goes on."""
-        return replace(self, predictor=self.predictor.with_options(report=report))
-
     def solve(self, problems: Problems, with_truth: bool = False) -> list[Solution]:
         """Solve any number of problems, each row built on the model's own rows.
 
@@ -186,10 +182,7 @@ class Solver:
         for index in batches:
             batch, done = problems[index], len(solutions)
             drawing = self.draw_worked(batch) if with_truth else self.draw(batch)
-            with (
-                listening(self.predictor.options.report),
-                part(done, done + len(batch), len(problems)),
-            ):
+            with part(done, done + len(batch), len(problems)):
                 found = self.solve_drawing(batch, drawing)
             solutions.update(zip(index.tolist(), found, strict=True))
         return [solutions[i] for i in range(len(problems))]

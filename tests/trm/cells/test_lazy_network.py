@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -206,8 +205,8 @@ def test_a_network_that_was_asked_for_is_built(how):
 
 def test_a_network_is_built_once_for_all_copies(shipped):
     solver = load_solver(device="cpu")
-    reporting = replace(solver, predictor=solver.predictor.with_options(report=lambda *_: None))
-    assert reporting.predictor.model is solver.predictor.model
+    watched = solver.predictor.with_options(on_step=lambda *_: None)
+    assert watched.model is solver.predictor.model
     assert weights_hash(solver.predictor.model) == weights_hash(shipped.predictor.model)
     assert solve("12x34", solver).confidence == 1
 

@@ -21,6 +21,7 @@ from canvas.symbols import DIGIT_ZERO, MASK
 from trm import load_solver
 from trm.extras.analysis.settled import last_changes
 from trm.models.iterative import Loop
+from trm.runtime.progress import listening
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.predictor import Traits
 from trm.solving.solver import Moment, Solver, solve_watched
@@ -414,7 +415,8 @@ def test_models_without_steps_are_shown_row_by_row(stepping):
 )
 def test_solving_reports_its_progress(name, problem, what):
     solver, said = load_solver(name, device="cpu"), []
-    found = solver.reporting(lambda *state: said.append(state)).solve(solver.task.parsed([problem]))
+    with listening(lambda *state: said.append(state)):
+        found = solver.solve(solver.task.parsed([problem]))
     assert found[0].correct
     assert {one for one, *_ in said} == {what}
     done = [count for _, count, _ in said]
