@@ -30,7 +30,7 @@ from canvas.task import Task
 from trm.cells.configs import CellConfig
 from trm.cells.table import CellTable, MemoTable, UnknownInputError
 from trm.solving.predictor import Predictor, Trace, Traits, batch_size
-from trm.solving.rows import FilledCanvases, OnRow, Prediction, in_views, show_row_by_row
+from trm.solving.rows import FilledCanvases, Prediction, in_views
 
 if TYPE_CHECKING:
     import torch
@@ -396,16 +396,13 @@ class CellPredictor(Predictor):
         drawing: Drawing,
         views: Sequence[View] | None = None,
         rollouts: np.ndarray | None = None,
-        on_row: OnRow | None = None,
     ) -> FilledCanvases:
-        """See `Predictor`. All rows are solved at once; ``on_row`` gets them one by one.
+        """See `Predictor`. All rows are solved at once.
 
         In views the rows share the confidence evenly.
         """
         if views is None:
             written = self._all_rows(drawing)
-            if on_row is not None:
-                show_row_by_row(written, drawing, on_row)
         else:
             written = self._all_rows_in_views(drawing, views)
         return written._replace(most_steps=self.longest_chain(drawing))

@@ -14,7 +14,7 @@ from trm.models.sampling import Sampler
 from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.noise import generator_of
 from trm.solving.predictor import Predictor, Trace, Traits
-from trm.solving.rows import FilledCanvases, OnRow, Prediction, show_row_by_row
+from trm.solving.rows import FilledCanvases, Prediction
 
 FREE = -1  # a token that the model is to write
 # Range of log-probabilities: outside it float32 rounding decides.
@@ -177,25 +177,19 @@ class GPTPredictor(Predictor):
         drawing: Drawing,
         views: Sequence[View] | None = None,
         rollouts: np.ndarray | None = None,
-        on_row: OnRow | None = None,
     ) -> FilledCanvases:
-        """See `Predictor`. The whole sequence is decoded; then ``on_row`` gets row by row.
+        """See `Predictor`. The whole sequence is decoded at once.
 
         Views are shifts alone, as a GPT writes in one direction.
         """
-        if views is not None:
-            canvases, given = (
-                apply_views(views, part) for part in (drawing.canvases, drawing.given)
-            )
-            top = drawing.top + [view.down for view in views]
-            left = drawing.left + [view.right for view in views]
-            shifted = replace(drawing, canvases=canvases, given=given, top=top, left=left)
-            filled = self._decode(shifted)
-            return filled._replace(canvases=undo_views(views, filled.canvases))
-        filled = self._decode(drawing)
-        if on_row is not None:
-            show_row_by_row(filled, drawing, on_row)
-        return filled
+        if views is None:
+            return self._decode(drawing)
+        canvases, given = (apply_views(views, part) for part in (drawing.canvases, drawing.given))
+        top = drawing.top + [view.down for view in views]
+        left = drawing.left + [view.right for view in views]
+        shifted = replace(drawing, canvases=canvases, given=given, top=top, left=left)
+        filled = self._decode(shifted)
+        return filled._replace(canvases=undo_views(views, filled.canvases))
 
     def _decode(self, drawing: Drawing) -> FilledCanvases:
         """Decode whole solutions."""

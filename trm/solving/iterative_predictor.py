@@ -113,7 +113,7 @@ class IterativePredictor(Predictor):
 
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
         """See `Predictor`. A curve has a point for each step, also after a row has settled."""
-        cells, confidence, stops = self._every_step(inputs, steps or self.max_steps)
+        cells, confidence, stops = self.watched(inputs, steps or self.max_steps)
         exact = ((cells == labels) | (inputs != symbols.MASK)).all(axis=(2, 3))  # [T, B]
         halts = np.where(stops.any(axis=0), stops.argmax(axis=0) + 1, 0)
         curves = []
@@ -124,19 +124,19 @@ class IterativePredictor(Predictor):
         answers = cells[halts - 1, np.arange(len(inputs))]  # -1, the last step, without a halt
         return Trace("confidence over supervision steps", answers, curves)
 
-    def watched(self, inputs: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return all cells after each step, uint8 [T, B, H, W], and confidence, float32 [T, B].
-
-        No sample stops before ``steps``.
-        """
-        return self._every_step(inputs, steps)[:2]
-
     @standard_settings()
     @torch.no_grad()
-    def _every_step(
-        self, inputs: np.ndarray, steps: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the same as `watched`, and whether each row has settled, bool [T, B]."""
+    def watched(self, inputs: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Take steps, also after rows have settled, and return what they were after each.
+
+        Args:
+            inputs: canvases, uint8 [B, H, W].
+            steps: number of steps T.
+
+        Returns:
+            All cells, uint8 [T, B, H, W], the confidence, float32 [T, B], and whether each row has
+            settled, bool [T, B].
+        """
         seen = [
             (step.cells, step.halt_logits.float().sigmoid(), step.settled)
             for step in self._steps(inputs, steps, halt=False)

@@ -40,6 +40,11 @@ class Traits:
     certain: bool = False  # whether it is known to be correct at every length, upright
     doubt: str = ""  # why its confidence may be wrong although the problem is in range
 
+    @property
+    def in_turn(self) -> bool:
+        """True if it fills in the rows of a free-running solution one after the other."""
+        return self.row_by_row and not self.rows_at_once
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -81,6 +86,7 @@ class Options:
     start_seed: int | None = None  # of random first states; None: the model's own first state
     sampling: Sampling | None = None  # of a GPT; None: the likeliest symbols
     on_step: OnStep | None = None  # callback after a step; a GPT never calls it
+    on_row: OnRow | None = None  # callback before and after each row of a free-running solution
 
 
 class ConfidenceCurve(NamedTuple):
@@ -146,7 +152,6 @@ class Predictor(ABC):
         drawing: Drawing,
         views: Sequence[View] | None = None,
         rollouts: np.ndarray | None = None,
-        on_row: OnRow | None = None,
     ) -> FilledCanvases:
         """Fill every row of every canvas, each from the rows that it wrote itself.
 
@@ -155,7 +160,6 @@ class Predictor(ABC):
             views: in which each canvas is filled, all its rows; they keep every solution on its
                 canvas. The output is in the problems' own frame. None: as it is drawn.
             rollouts: as for `__call__`.
-            on_row: called with the step and all canvases before each row (masked) and after.
         """
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
@@ -164,7 +168,7 @@ class Predictor(ABC):
             with_noise = None if rollouts is None else rollouts[active]
             return in_views(self, inputs, [views[i] for i in active], with_noise)
 
-        return fill_row_by_row(fill, drawing, on_row)
+        return fill_row_by_row(fill, drawing, self.options.on_row)
 
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
         """Fill in masked rows and record the confidence after each step.

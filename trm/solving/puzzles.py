@@ -146,5 +146,5 @@ class PuzzleSolver:
             Solutions, uint8 [T, B, H, W], and confidence, float32 [T, B].
         """
         self.check_size(*inputs.shape[1:])
-        seen, confidence = self.predictor.watched(inputs, steps or self.predictor.max_steps)
+        seen, confidence, _ = self.predictor.watched(inputs, steps or self.predictor.max_steps)
         return np.where(self.format.inside(inputs), seen, inputs), confidence

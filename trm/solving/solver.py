@@ -19,7 +19,7 @@ from trm.families import SHARING, load
 from trm.runtime.progress import part
 from trm.solving.orientation import solve_given
 from trm.solving.predictor import Predictor, Sampling
-from trm.solving.rows import FilledCanvases, OnRow
+from trm.solving.rows import FilledCanvases, show_row_by_row
 from trm.solving.solution import Solution, Vote
 from trm.solving.voting import Decision, Voting, agreed, solve_by_vote
 
@@ -187,30 +187,24 @@ class Solver:
             solutions.update(zip(index.tolist(), found, strict=True))
         return [solutions[i] for i in range(len(problems))]
 
-    def solve_drawing(
-        self, problems: Problems, drawing: Drawing, on_row: OnRow | None = None
-    ) -> list[Solution]:
-        """Solve problems drawn on their canvases, in one batch.
-
-        ``on_row`` is called with the step and all canvases before and after each row.
-        """
-        voting = self.voting
+    def solve_drawing(self, problems: Problems, drawing: Drawing) -> list[Solution]:
+        """Solve problems drawn on their canvases, in one batch."""
+        voting, on_row = self.voting, self.predictor.options.on_row
         if voting is None:
-            written = self.predictor.free_running(drawing, on_row=on_row)
+            written = self.predictor.free_running(drawing)
+            if on_row is not None and not self.predictor.traits.in_turn:
+                show_row_by_row(written, drawing, on_row)
             return self.solutions(problems, drawing, written)
         if voting.given is not None:
-            if on_row is not None:
-                raise ValueError(
-                    "each guess of an orientation has a canvas of its own, so there is no one "
-                    "canvas to watch"
-                )
             return solve_given(self, problems, drawing)
         if voting.orders == 2:
             solver = replace(self, voting=replace(voting, orders=1) if voting.samples > 2 else None)
             with part(0, 1, 2):
-                first = solver.solve_drawing(problems, drawing, on_row)
+                first = solver.solve_drawing(problems, drawing)
             reverse = [operands[::-1] for operands in problems.to_ints()]
             with_truth = isinstance(drawing, WorkedDrawing)
+            if on_row is not None:  # only the first order is watched
+                solver = replace(solver, predictor=self.predictor.with_options(on_row=None))
             with part(1, 2, 2):
                 second = solver.solve(Problems.from_ints(reverse, problems.base), with_truth)
             return [agreed(voting.vote, *pair) for pair in zip(first, second, strict=True)]
@@ -219,7 +213,7 @@ class Solver:
         def answers(i: int, canvas: np.ndarray) -> bool:
             return self._read(canvas, operands[i]) is not None
 
-        written, decisions = solve_by_vote(self.predictor, voting, drawing, on_row, answers)
+        written, decisions = solve_by_vote(self.predictor, voting, drawing, answers)
         return list(map(self._with_votes, self.solutions(problems, drawing, written), decisions))
 
     def solutions(
@@ -390,21 +384,17 @@ class Solver:
             rows, columns = max(rows, longest_rows), max(columns, longest_columns)
         return self.canvas.size(rows, columns)
 
-    def misfits(self, problems: Problems, size: tuple[int, int] | None = None) -> list[str | None]:
-        """Return the reason why each problem does not fit a canvas; None if it fits.
+    def misfits(self, problems: Problems) -> list[str | None]:
+        """Return the reason why each problem does not fit its own canvas; None if it fits.
 
-        A problem that the task, the layout or the model excludes fits no canvas.
-
-        Args:
-            problems: in the model's base.
-            size: height and width; None: the canvas on which each problem is solved by itself.
+        A problem that the task, the layout or the model excludes fits no canvas. Problems are in
+        the model's base.
         """
         found = self._refused(problems)
         known = np.array([i for i, why in enumerate(found) if why is None], dtype=np.int64)
         sizes = self.task.canvas_layout.sizes(problems[known]).T.tolist()
         for i, (rows, columns) in zip(known.tolist(), sizes, strict=True):
-            on = size or self._size(rows, columns)
-            found[i] = self._misfit(problems, i, rows, columns, *on)
+            found[i] = self._misfit(problems, i, rows, columns, *self._size(rows, columns))
         return found
 
     def _refused(self, problems: Problems) -> list[str | None]:
@@ -478,10 +468,25 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
     ``show`` runs.
 
     Raises:
-        ValueError: as `Solver.solve` does.
+        ValueError: as `Solver.solve` does; or views have a canvas each.
     """
+    voting = solver.voting
+    if voting is not None and voting.given is not None:
+        raise ValueError(
+            "each guess of an orientation has a canvas of its own, so there is no one canvas to "
+            "watch"
+        )
+    if (
+        voting is not None
+        and voting.per == "solution"
+        and (voting.orders, voting.samples) != (2, 2)
+    ):
+        raise ValueError(
+            "views that vote per solution have a canvas each, so there is no one canvas to watch: "
+            "let them vote per row, or watch one view"
+        )
     drawing = solver.draw_worked(problem)
-    together = solver.predictor.traits.rows_at_once and solver.voting is None
+    together = solver.predictor.traits.rows_at_once and voting is None
     latest = Moment(drawing.masked[0], 0, None, masked=True)
     rows = [int(drawing.row_of_step(number)[0]) for number in range(int(drawing.steps[0]))]
 
@@ -504,9 +509,11 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
         latest = latest._replace(canvas=canvas, step=step, confidence=sure, masked=False)
         show(latest)
 
-    if solver.voting is None:
-        solver = replace(solver, predictor=solver.predictor.with_options(on_step=on_step))
+    callbacks: dict[str, Any] = {} if together else {"on_row": on_row}
+    if voting is None:
+        callbacks["on_step"] = on_step
+    solver = replace(solver, predictor=solver.predictor.with_options(**callbacks))
     if together:
         show(latest)
-    (solution,) = solver.solve_drawing(problem, drawing, None if together else on_row)
+    (solution,) = solver.solve_drawing(problem, drawing)
     return solution

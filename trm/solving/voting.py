@@ -23,7 +23,7 @@ import numpy as np
 from augment.views import View, distinct_views
 from canvas.drawing import Drawing
 from trm.solving.predictor import Predictor
-from trm.solving.rows import FilledCanvases, OnRow, Prediction, fill_row_by_row, in_views
+from trm.solving.rows import FilledCanvases, Prediction, fill_row_by_row, in_views
 from trm.solving.solution import Solution, Vote
 from trm.solving.voting_settings import VOTES, Voting, mean_confidence
 
@@ -44,7 +44,6 @@ def solve_by_vote(
     predictor: Predictor,
     voting: Voting,
     drawing: Drawing,
-    on_row: OnRow | None = None,
     answers: Callable[[int, np.ndarray], bool] = lambda *_: True,
 ) -> tuple[FilledCanvases, list[list[Decision]]]:
     """Solve problems in many views that vote.
@@ -55,7 +54,6 @@ def solve_by_vote(
         predictor: solves each view.
         voting: number of views and how they vote.
         drawing: the problems.
-        on_row: called before and after each voted row.
         answers: called with the index of a problem and a solved canvas, uint8 [H, W]; returns
             whether an answer can be read from it. If not, the confidence of that solution is 0.
 
@@ -64,19 +62,13 @@ def solve_by_vote(
         decisions: one for each row, or one for its solution.
 
     Raises:
-        ValueError: a symmetry exchanges rows and columns of a canvas that is not square, or
-            ``on_row`` is given for votes per solution.
+        ValueError: a symmetry exchanges rows and columns of a canvas that is not square.
     """
     size = drawing.canvases.shape[1:]
     boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
     anywhere = predictor.traits.translation_invariant
     noisy_views = [views_of(voting, size, *map(int, box), along_rows=anywhere) for box in boxes]
     if voting.per == "solution":
-        if on_row is not None:
-            raise ValueError(
-                "views that vote per solution have a canvas each, so there is no one canvas to "
-                "watch: let them vote per row, or watch one view"
-            )
         return _by_solution(predictor, voting, drawing, noisy_views, answers)
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
 
@@ -89,7 +81,7 @@ def solve_by_vote(
             decisions[problem].append(decision)
         return voted
 
-    return fill_row_by_row(fill, drawing, on_row), decisions
+    return fill_row_by_row(fill, drawing, predictor.options.on_row), decisions
 
 
 def vote_on(

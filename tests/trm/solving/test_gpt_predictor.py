@@ -17,11 +17,13 @@ from canvas.drawing import (
     tokens_to_write,
 )
 from canvas.multiplication import Multiplication
+from canvas.problems import Problems
 from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
 from trm.models.gpt import GPT, Generated
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.predictor import Sampling
 from trm.solving.rows import fill_row_by_row
+from trm.solving.solver import Solver
 from trm.solving.teacher_forced import teacher_forced
 
 HEIGHT, WIDTH = 10, 9
@@ -176,12 +178,13 @@ def test_symbols_after_the_end_are_incorrect_unless_blank():
 
 
 def test_a_watcher_sees_rows_masked_and_then_written():
-    drawing = drawing_of("standard", [(321, 654), (7, 8)])
-    frames = []
-    predictor = GPTPredictor(Knowing(drawing), Calibration())
-    predictor.free_running(
-        drawing, on_row=lambda step, canvases: frames.append((step, canvases.copy()))
+    pairs, frames = [(321, 654), (7, 8)], []
+    drawing = drawing_of("standard", pairs)
+    predictor = GPTPredictor(Knowing(drawing), Calibration()).with_options(
+        on_row=lambda step, canvases: frames.append((step, canvases.copy()))
     )
+    solver = Solver(predictor, Multiplication("standard"))
+    solver.solve_drawing(Problems.from_ints(pairs), drawing)
     assert [step for step, _ in frames] == [0, 0, 1, 1, 2, 2, 3, 3]
     for step, (before, after) in enumerate(zip(frames[::2], frames[1::2], strict=True)):
         masked = before[1] == MASK

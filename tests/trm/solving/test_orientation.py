@@ -18,7 +18,7 @@ from canvas.symbols import BLANK, MASK
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.orientation import _guesses, given_view, relative
-from trm.solving.solver import Solver
+from trm.solving.solver import Solver, solve_watched
 from trm.solving.voting_settings import Voting
 
 PAIRS = [(12, 34), (7, 5), (987, 65), (43, 210), (12, 1), (0, 10)]
@@ -158,7 +158,7 @@ def test_settings_that_contradict_a_given_view_are_refused():
     solver = Solver(Oracle(), Multiplication()).with_voting(asked("r90"))
     problems = solver.task.problems([(1, 2)])
     with pytest.raises(ValueError, match="no one canvas to watch"):
-        solver.solve_drawing(problems, solver.draw(problems), lambda *_: None)
+        solve_watched(solver, problems, lambda _: None)
     few = replace(solver, canvas=Canvas(2, 6))
     few = few.with_voting(asked("r90", symmetries=("e",)))
     with pytest.raises(ValueError, match="none of the guessed orientations"):
