@@ -21,6 +21,7 @@ class View(NamedTuple):
     symmetry: str = "e"  # a name from `augment.symmetry.SYMMETRIES`; some turn H × W into W × H
     down: int = 0  # cells to move after the symmetry; negative is up, or left
     right: int = 0
+    rollout: int = 0  # number of the noise with which a model works on the view; 0: without noise
 
 
 def possible_shifts(content: np.ndarray) -> np.ndarray:

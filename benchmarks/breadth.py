@@ -30,8 +30,7 @@ def rollouts_of(
     predictor = solver.predictor.with_options(noise=noise, seed=seed)
     correct, sure = [], []
     for number in range(rollouts):
-        numbers = np.full(len(drawing), number)
-        found = predictor.free_running(drawing, [View()] * len(drawing), numbers)
+        found = predictor.free_running(drawing, [View(rollout=number)] * len(drawing))
         correct.append(right(drawing, found.canvases))
         sure.append(found.confidence.astype(np.float64).prod(axis=1))
     return np.stack(correct, axis=1), np.stack(sure, axis=1)

@@ -395,7 +395,6 @@ class CellPredictor(Predictor):
         self,
         drawing: Drawing,
         views: Sequence[View] | None = None,
-        rollouts: np.ndarray | None = None,
     ) -> FilledCanvases:
         """See `Predictor`. All rows are solved at once.
 

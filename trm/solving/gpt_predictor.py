@@ -176,7 +176,6 @@ class GPTPredictor(Predictor):
         self,
         drawing: Drawing,
         views: Sequence[View] | None = None,
-        rollouts: np.ndarray | None = None,
     ) -> FilledCanvases:
         """See `Predictor`. The whole sequence is decoded at once.
 

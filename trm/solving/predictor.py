@@ -151,7 +151,6 @@ class Predictor(ABC):
         self,
         drawing: Drawing,
         views: Sequence[View] | None = None,
-        rollouts: np.ndarray | None = None,
     ) -> FilledCanvases:
         """Fill every row of every canvas, each from the rows that it wrote itself.
 
@@ -159,14 +158,12 @@ class Predictor(ABC):
             drawing: B problems.
             views: in which each canvas is filled, all its rows; they keep every solution on its
                 canvas. The output is in the problems' own frame. None: as it is drawn.
-            rollouts: as for `__call__`.
         """
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
             if views is None:
                 return self(inputs)
-            with_noise = None if rollouts is None else rollouts[active]
-            return in_views(self, inputs, [views[i] for i in active], with_noise)
+            return in_views(self, inputs, [views[i] for i in active])
 
         return fill_row_by_row(fill, drawing, self.options.on_row)
 

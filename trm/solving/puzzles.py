@@ -16,7 +16,7 @@ from trm.io.puzzle_files import PuzzleFormat
 from trm.runtime.progress import report
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rows import in_views
-from trm.solving.voting import by_column, views_of, vote_on
+from trm.solving.voting import flattened, views_of, vote_on
 from trm.solving.voting_settings import Voting
 
 _AT_ONCE = 256  # puzzles, of which all views are solved together
@@ -113,13 +113,12 @@ class PuzzleSolver:
             views_of(voting, size, up, left, height - up - down, width - left - right, False)
             for up, down, left, right in room
         ]
-        numbers = np.array([len(some) for some in views])
-        of = np.repeat(np.arange(len(inputs)), numbers)
-        seen = in_views(self.predictor, inputs[of], *by_column(views))
+        of, every = flattened(views)
+        seen = in_views(self.predictor, inputs[of], every)
         voted, decisions = vote_on(voting.vote, seen, of, inputs, inside)
         agreement = np.array([decision.agreement for decision in decisions], np.float32)
         figures = voted.confidence, voted.steps, voted.settled
-        return SolvedPuzzles(voted.canvases, *figures, numbers, agreement)
+        return SolvedPuzzles(voted.canvases, *figures, np.bincount(of), agreement)
 
     def records(self, inputs: np.ndarray, solved: SolvedPuzzles) -> list[dict[str, Any]]:
         """Return a record for JSON of each puzzle: puzzle and solution as text, and figures."""

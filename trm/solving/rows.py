@@ -104,7 +104,6 @@ def in_views(
     predictor: Predictor,
     inputs: np.ndarray,
     views: Sequence[View],
-    rollouts: np.ndarray | None = None,
 ) -> Prediction:
     """Fill in the masked rows of canvases, each in a view of its own.
 
@@ -116,7 +115,6 @@ def in_views(
         predictor: fills in the masked row of each canvas.
         inputs: canvases, uint8 [B, H, W].
         views: of each canvas.
-        rollouts: as for `Predictor.__call__`.
     """
     # Views keep the room of a solution on its canvas. Symbols that a model wrote outside this room
     # may wrap around the edge; undoing the view moves them back.
@@ -124,12 +122,12 @@ def in_views(
     if predictor.traits.translation_invariant:
         ups, _, lefts, _ = possible_shifts(viewed != symbols.BLANK).tolist()
         views = [
-            View(view.symmetry, view.down - up, view.right - left)
+            view._replace(down=view.down - up, right=view.right - left)
             for view, up, left in zip(views, ups, lefts, strict=True)
         ]
         viewed = apply_views(views, inputs)
-    seen = viewed.reshape(len(viewed), -1)
-    if rollouts is not None:
+    seen, rollouts = viewed.reshape(len(viewed), -1), np.array([view.rollout for view in views])
+    if noisy := bool(rollouts.any()):
         seen = np.concatenate([seen, rollouts[:, None]], axis=1)
     _, first, which = np.unique(seen, axis=0, return_index=True, return_inverse=True)
     most = max(1, predictor.at_once(*inputs.shape[1:]))
@@ -137,7 +135,7 @@ def in_views(
     found = []
     for number, i in enumerate(parts):
         with part(number, number + 1, len(parts)):
-            found.append(predictor(viewed[i], None if rollouts is None else rollouts[i]))
+            found.append(predictor(viewed[i], rollouts[i] if noisy else None))
     filled = Prediction.joined(found).take(which.reshape(-1))
     canvases = undo_views(views, filled.canvases)
     steps = np.zeros_like(filled.steps)

@@ -67,15 +67,14 @@ def solve_by_vote(
     size = drawing.canvases.shape[1:]
     boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
     anywhere = predictor.traits.translation_invariant
-    noisy_views = [views_of(voting, size, *map(int, box), along_rows=anywhere) for box in boxes]
+    views = [views_of(voting, size, *map(int, box), along_rows=anywhere) for box in boxes]
     if voting.per == "solution":
-        return _by_solution(predictor, voting, drawing, noisy_views, answers)
+        return _by_solution(predictor, voting, drawing, *flattened(views), answers)
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
 
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-        views = [noisy_views[problem] for problem in active]
-        back = np.repeat(np.arange(len(active)), list(map(len, views)))
-        seen = in_views(predictor, inputs[back], *by_column(views))
+        back, every = flattened([views[problem] for problem in active])
+        seen = in_views(predictor, inputs[back], every)
         voted, found = vote_on(voting.vote, seen, back, inputs, drawing.answer_cells(step)[active])
         for problem, decision in zip(active, found, strict=True):
             decisions[problem].append(decision)
@@ -144,13 +143,6 @@ def decide(vote: str, answers: Sequence[Any] | np.ndarray, confidence: np.ndarra
     return Decision(behind, float(of_winner), len(behind) / len(answers), ranked)
 
 
-class NoisyView(NamedTuple):
-    """One view of a problem, and the number of its rollout."""
-
-    view: View
-    rollout: int  # 0: without noise
-
-
 @lru_cache(maxsize=4096)
 def views_of(
     voting: Voting,
@@ -160,44 +152,43 @@ def views_of(
     rows: int,
     columns: int,
     along_rows: bool,
-) -> list[NoisyView]:
+) -> list[View]:
     """Return the views of problems that fill the same box of their canvases."""
     content = np.zeros(size, dtype=bool)
     content[top : top + rows, left : left + columns] = True
     allowed = voting.symmetries or ()
     views = distinct_views(content, allowed, voting.views, voting.seed, along_rows)
-    return [NoisyView(view, rollout) for rollout in range(voting.rollouts) for view in views]
+    return [view._replace(rollout=number) for number in range(voting.rollouts) for view in views]
 
 
-def by_column(noisy_views: Sequence[Sequence[NoisyView]]) -> tuple[list[View], np.ndarray | None]:
-    """Return the views of all problems in order, and their rollouts; None without noise."""
-    views, rollouts = zip(*chain.from_iterable(noisy_views), strict=True)
-    return [*views], np.array(rollouts) if any(rollouts) else None
+def flattened(views: Sequence[Sequence[View]]) -> tuple[np.ndarray, list[View]]:
+    """Return the problem of each view, int64 [V], and the views of all problems in order."""
+    return np.repeat(np.arange(len(views)), list(map(len, views))), list(chain(*views))
 
 
 def _by_solution(
     predictor: Predictor,
     voting: Voting,
     drawing: Drawing,
-    noisy_views: list[list[NoisyView]],
+    of: np.ndarray,
+    views: list[View],
     answers: Callable[[int, np.ndarray], bool],
 ) -> tuple[FilledCanvases, list[list[Decision]]]:
-    of = np.repeat(np.arange(len(drawing)), list(map(len, noisy_views)))
-    alone = predictor.free_running(drawing[of], *by_column(noisy_views))
+    alone = predictor.free_running(drawing[of], views)
     voted, decisions = FilledCanvases.begun(drawing), []
     if alone.most_steps is not None:
         first = np.unique(of, return_index=True)[1]
         voted = voted._replace(most_steps=alone.most_steps[first])
     for i, n in enumerate(drawing.steps.tolist()):
-        views, unknown = np.flatnonzero(of == i), ~drawing.given[i]
-        solved, confidence = alone.canvases[views], alone.confidence[views].prod(axis=1)
+        mine, unknown = np.flatnonzero(of == i), ~drawing.given[i]
+        solved, confidence = alone.canvases[mine], alone.confidence[mine].prod(axis=1)
         confidence = np.where([answers(i, canvas) for canvas in solved], confidence, 0)
         decision = decide(voting.vote, found := solved[:, unknown], confidence)
         voted.canvases[i][unknown] = found[decision.behind[0]]
         # The confidence is that of the whole solution; its rows share it evenly.
         voted.confidence[i, :n] = decision.confidence ** (1 / n)
-        voted.steps[i] = alone.steps[views].sum(axis=0)
-        voted.settled[i] = alone.settled[views][decision.behind].all(axis=0)
+        voted.steps[i] = alone.steps[mine].sum(axis=0)
+        voted.settled[i] = alone.settled[mine][decision.behind].all(axis=0)
         decisions.append([decision])
     return voted, decisions
 
