@@ -55,7 +55,7 @@ from trm.training.carry import Carry, carried_step
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.optimisers import Schedule, build_optimizer
 from trm.training.puzzle_data import PuzzleDataModule, PuzzleSamples
-from trm.training.step import fresh_step
+from trm.training.step import Objective, fresh_step
 
 SHAPE, TASK = "trm/reference", "trm/quick"
 IGNORED = -100  # label of a cell that does not count, in both peers
@@ -259,9 +259,9 @@ class Ours:
 
     def loss(self, batch: dict[str, Tensor]) -> Tensor:
         """Return the loss of a training step, which is one supervision step."""
-        more = self.depth, "stablemax", None, self.ignored
+        objective = Objective("stablemax", ignored=self.ignored)
         with autocast(self.dtype):
-            step, self.carry = carried_step(self.model, batch, self.carry, *more)
+            step, self.carry = carried_step(self.model, batch, self.carry, self.depth, objective)
         return step["loss"]
 
     def infer(self, batch: dict[str, Tensor]) -> None:
@@ -384,11 +384,11 @@ def our_racer(dtype: str) -> tuple[Solver, Any, Callable[[Any, int], None], int]
     total = config.data["batches_per_epoch"] * config.trainer["max_epochs"]
     optimizer = build_optimizer(model, OptimizerConfig(**settings["optimizer"]))
     schedule = Schedule(optimizer, ScheduleConfig(**settings["schedule"]), total)
-    depth = DepthConfig(**settings["depth"])
+    depth, objective = DepthConfig(**settings["depth"]), Objective(settings["loss"])
 
     def step(batch: Any, number: int) -> None:
         with autocast(dtype):
-            loss = fresh_step(model.train(), batch, depth, number, settings["loss"])["loss"]
+            loss = fresh_step(model.train(), batch, depth, number, objective)["loss"]
         loss.backward()
         optimizer.step()
         schedule.step()

@@ -27,7 +27,7 @@ from trm.training.carry import carried_step
 from trm.training.configs import DepthConfig
 from trm.training.gpt_module import sequence_loss
 from trm.training.samples import RowStepSamples, SequenceSamples
-from trm.training.step import fresh_step
+from trm.training.step import Objective, fresh_step
 
 ACCELERATOR = os.environ.get("TRM_TEST_ON", "gpu")
 DEVICE = "cpu" if ACCELERATOR == "cpu" else "auto"
@@ -97,7 +97,8 @@ Learner = tuple[torch.nn.Module, Callable[[Batch], torch.Tensor]]  # a model, an
 def carrying() -> Learner:
     config = RecursiveConfig(**SHAPE, H_cycles=2, L_cycles=2, position="rope_1d")
     model, depth = TinyRecursiveModel(config).to(KIND), DepthConfig("carry", halt_max_steps=4)
-    return model, lambda batch: carried_step(model, batch, None, depth, "stablemax")[0]["loss"]
+    objective = Objective("stablemax")
+    return model, lambda batch: carried_step(model, batch, None, depth, objective)[0]["loss"]
 
 
 def starting_fresh() -> Learner:

@@ -12,12 +12,10 @@ from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
 from canvas.cells.drawn import UNDEFINED
-from canvas.symbols import PAD
 from trm.models.iterative import Batch, IterativeModel, Loop, named, unnamed, where
-from trm.training.auxiliary import AuxiliaryHeads
 from trm.training.configs import DepthConfig
 from trm.training.random_bits import uniform
-from trm.training.step import Figures, supervised
+from trm.training.step import Figures, Objective
 
 
 class Carry(NamedTuple):
@@ -34,9 +32,7 @@ def carried_step(
     batch: Batch,
     carry: Carry | None,
     depth: DepthConfig,
-    loss: str = "softmax",
-    heads: AuxiliaryHeads | None = None,
-    ignored: int = PAD,
+    objective: Objective = Objective(),  # noqa: B008
 ) -> tuple[Figures, Carry]:
     """Take one supervision step on the samples in the carry; the batch replaces halted ones.
 
@@ -48,9 +44,7 @@ def carried_step(
         batch: see `fresh_step`; may contain more tensors [B, ...].
         carry: on any device; None: at the start all samples come from the batch.
         depth: ``halt_max_steps`` and ``exploration``.
-        loss: a name in `LOSSES`.
-        heads: auxiliary heads; None: no auxiliary losses.
-        ignored: label of cells that never count.
+        objective: of the step.
 
     Returns:
         The figures, see `step_loss`, and the new carry with the samples of this step.
@@ -84,5 +78,5 @@ def carried_step(
         confident = halt_logits.detach() > 0
         halts |= confident & ((steps >= least.floor()) | (draw >= depth.exploration))
     state = {name: part.detach() for name, part in named(loop.state).items()}
-    figures = supervised(loop, (logits, halt_logits), batch, loss, heads, ignored)
+    figures = objective.figures(loop, (logits, halt_logits), batch)
     return figures, Carry(state, steps, halts, batch)

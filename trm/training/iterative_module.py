@@ -20,7 +20,7 @@ from trm.training.carry import Carry, carried_step
 from trm.training.configs import DepthConfig, check_range
 from trm.training.data import CanvasDataModule
 from trm.training.random_bits import random_bits
-from trm.training.step import LOSSES, fresh_step, with_own_rows
+from trm.training.step import LOSSES, Objective, fresh_step, with_own_rows
 
 _CARRY = "carry"  # entry of a checkpoint: the fields of `Carry`, a dict for each device
 
@@ -83,11 +83,11 @@ class IterativeModule(CanvasModule):
         batch = {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
         if "above" in batch:
             batch = with_own_rows(model, batch, sum(depth.middle))
-        how = self.loss, self.auxiliary, self.ignored
+        objective = Objective(self.loss, self.auxiliary, self.ignored)
         if depth.schedule == "fresh":
-            figures = fresh_step(model, batch, depth, seed, *how)
+            figures = fresh_step(model, batch, depth, seed, objective)
         else:
-            figures, self.carry = carried_step(model, batch, self.carry, depth, *how)
+            figures, self.carry = carried_step(model, batch, self.carry, depth, objective)
             figures["supervision_steps"] = self.carry.steps  # under `fresh` the number is random
         self.log_training({n: part.detach().float().mean() for n, part in figures.items()})
         return figures["loss"]
@@ -152,7 +152,8 @@ class IterativeModule(CanvasModule):
         }
         free, supervised = self.depth.middle
         settled = DepthConfig("fresh", no_grad_steps=(free, free), supervised_steps=supervised)
-        figures = fresh_step(self.model, batch, settled, 0, self.loss, ignored=self.ignored)
+        objective = Objective(self.loss, ignored=self.ignored)
+        figures = fresh_step(self.model, batch, settled, 0, objective)
         return float(figures["loss"])
 
     def more_figures(self, drawing: WorkedDrawing, forced: TeacherForced) -> Figures:

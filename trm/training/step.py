@@ -11,6 +11,7 @@ exploit test-time computation"). `trm.training.carry` has the step of the publis
 import math
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -28,27 +29,51 @@ from trm.training.random_bits import normal_pair, uniform
 Figures = dict[str, Tensor]
 
 
+@dataclass(frozen=True)
+class Objective:
+    """What is learned in a supervision step.
+
+    Attributes:
+        loss: of cells, a name in `LOSSES`.
+        heads: auxiliary heads, which learn sub-tasks; None: no auxiliary losses.
+        ignored: label of cells that never count.
+    """
+
+    loss: str = "softmax"
+    heads: AuxiliaryHeads | None = None
+    ignored: int = PAD
+
+    def figures(self, loop: Loop, outputs: tuple[Tensor, Tensor], batch: Batch) -> Figures:
+        """Return `step_loss` of a loop's ``outputs``, with the auxiliary losses of its state."""
+        cells, correct = (batch["labels"], batch["answer"]), batch.get("correct")
+        figures = step_loss(*outputs, *cells, self.loss, correct, self.ignored)
+        if self.heads is None:
+            return figures
+        model: Any = loop.model  # with `cell_states`, see `IterativeModel`
+        states, labels = model.cell_states(loop.state, loop.context), batch.get("auxiliary")
+        if labels is not None and "correct" in batch:
+            labels = torch.where(batch["correct"].view(-1, 1, 1, 1), labels, UNDEFINED)
+        more = self.heads(states, labels)
+        return figures | more | {"loss": figures["loss"] + more["loss"]}
+
+
 def fresh_step(
     model: IterativeModel,
     batch: Batch,
     depth: DepthConfig,
     seed: int,
-    loss: str = "softmax",
-    heads: AuxiliaryHeads | None = None,
-    ignored: int = PAD,
+    objective: Objective = Objective(),
 ) -> Figures:
     """Start from initial states, take some steps without gradient, then the supervised ones.
 
     Args:
         model: an iterative model.
         batch: ``inputs`` and ``labels``, integers [B, H, W]; ``answer``, bool [B, H, W]; ``seeds``,
-            int64 [B], of random initial states; ``auxiliary``, uint8 [B, H, W, N], labels of
-            ``heads``, until their losses end; ``correct``, bool [B], see `step_loss`.
+            int64 [B], of random initial states; ``auxiliary``, uint8 [B, H, W, N], labels of the
+            auxiliary heads, until their losses end; ``correct``, bool [B], see `step_loss`.
         depth: numbers of steps, and the share of random initial states.
         seed: of the batch, for the number of steps without gradient; the same on every device.
-        loss: a name in `LOSSES`.
-        heads: auxiliary heads; None: no auxiliary losses.
-        ignored: label of cells that never count.
+        objective: of the supervised steps.
 
     Returns:
         The figures of the last step, see `step_loss`, with the mean loss of all supervised steps.
@@ -60,29 +85,8 @@ def fresh_step(
     steps = []
     for _ in range(depth.supervised_steps):
         loop.step()
-        steps.append(supervised(loop, loop.read(), batch, loss, heads, ignored))
+        steps.append(objective.figures(loop, loop.read(), batch))
     return steps[-1] | {"loss": torch.stack([step["loss"] for step in steps]).mean()}
-
-
-def supervised(
-    loop: Loop,
-    outputs: tuple[Tensor, Tensor],
-    batch: Batch,
-    loss: str,
-    heads: AuxiliaryHeads | None,
-    ignored: int = PAD,
-) -> Figures:
-    """Return `step_loss` of a loop's ``outputs``, with the auxiliary losses of its state added."""
-    cells, correct = (batch["labels"], batch["answer"]), batch.get("correct")
-    figures = step_loss(*outputs, *cells, loss, correct, ignored)
-    if heads is None:
-        return figures
-    model: Any = loop.model  # with `cell_states`, see `IterativeModel`
-    states, labels = model.cell_states(loop.state, loop.context), batch.get("auxiliary")
-    if labels is not None and "correct" in batch:
-        labels = torch.where(batch["correct"].view(-1, 1, 1, 1), labels, UNDEFINED)
-    more = heads(states, labels)
-    return figures | more | {"loss": figures["loss"] + more["loss"]}
 
 
 def step_loss(

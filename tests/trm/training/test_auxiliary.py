@@ -31,7 +31,7 @@ from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule
 from trm.training.optimisers import build_optimizer
 from trm.training.samples import RowStepSamples, SequenceSamples
-from trm.training.step import fresh_step
+from trm.training.step import Objective, fresh_step
 
 TASK = Multiplication("standard", digits_a=(1, 3), digits_b=(1, 3))
 NAMES = {"product": 0.3, "carry": 0.5}
@@ -174,18 +174,18 @@ def test_auxiliary_losses_are_added_under_both_schedules():
     for one, other in zip(plain.model.parameters(), made.model.parameters(), strict=True):
         assert torch.equal(one, other)  # heads take no random numbers
     without = {name: part for name, part in batch.items() if name != "auxiliary"}
-    before = fresh_step(plain.model, without, depth, 0)
-    after = fresh_step(made.model, batch, depth, 0, heads=made.auxiliary)
+    before, objective = fresh_step(plain.model, without, depth, 0), Objective(heads=made.auxiliary)
+    after = fresh_step(made.model, batch, depth, 0, objective)
     carried, carry = carried_step(plain.model, without, None, depth)
-    added, kept = carried_step(made.model, batch, None, depth, heads=made.auxiliary)
+    added, kept = carried_step(made.model, batch, None, depth, objective)
     for one, other in ((before, after), (carried, added)):
         assert torch.equal(one["loss_cells"], other["loss_cells"])
         assert (other["loss"] - one["loss"]).item() == pytest.approx(FIRST, abs=1e-5)
-    over, _ = carried_step(made.model, without, carry, depth, heads=made.auxiliary)
+    over, _ = carried_step(made.model, without, carry, depth, objective)
     assert "auxiliary/carry" not in over
     assert set(kept.batch) - set(carry.batch) == {"auxiliary"}
     still = Carry(carry.state, carry.steps, torch.zeros_like(carry.halted), carry.batch)
-    _, later = carried_step(made.model, batch, still, depth, heads=made.auxiliary)
+    _, later = carried_step(made.model, batch, still, depth, objective)
     assert (later.batch["auxiliary"] == UNDEFINED).all()  # the samples are older than the losses
 
 

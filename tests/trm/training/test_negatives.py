@@ -36,7 +36,7 @@ from trm.training.configs import AuxiliaryConfig, DepthConfig, NegativesConfig
 from trm.training.data import CanvasDataModule
 from trm.training.negatives import SampleKind, draw_kinds, other_problems
 from trm.training.samples import RowStepSamples
-from trm.training.step import LOSSES, fresh_step, step_loss, supervised, with_own_rows
+from trm.training.step import LOSSES, Objective, fresh_step, step_loss, with_own_rows
 
 LENGTHS: dict[str, Any] = {"digits_a": (1, 3), "digits_b": (1, 3), "long_bias": 1.0}
 TASKS: dict[str, Task] = {
@@ -286,7 +286,7 @@ def test_auxiliary_heads_learn_nothing_of_negatives():
     heads = AuxiliaryHeads({"carry": 10}, {"carry": 1.0}, 16)
     loop = Loop(model, batch["inputs"])
     loop.step()
-    figures = supervised(loop, loop.read(), batch, "softmax", heads)
+    figures = Objective(heads=heads).figures(loop, loop.read(), batch)
     defined = (batch["auxiliary"][..., 0] != UNDEFINED) & batch["correct"][:, None, None]
     expected = heads(model.cell_states(loop.state, loop.context)[defined], None)
     assert expected["loss"] == 0
