@@ -24,7 +24,7 @@ loops, or after the last loop. Later loops read a token only when a later token 
 import math
 from collections.abc import Sequence
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -42,6 +42,8 @@ from trm.runtime.progress import report
 from trm.runtime.torch_settings import float32_default
 
 INITIAL_STD = 0.02
+
+Array = TypeVar("Array")
 
 
 class Block(nn.Module):
@@ -63,15 +65,17 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
 
 
-class Generated(NamedTuple):
-    """Sequences that a model has written, [B, T] each; the last four are 0 for given tokens."""
+class Generated(NamedTuple, Generic[Array]):
+    """Sequences that a model has written, [B, T] each; the last three are 0 for given tokens.
 
-    ids: Tensor  # int64, tokens
+    They are tensors, or arrays of NumPy.
+    """
+
+    ids: Array  # int64, tokens
     # float32, log-probabilities: of the token, or with halting of "this token is correct"
-    log_probs: Tensor
-    loops: Tensor  # int64, loops after which the token was written
-    changed: Tensor  # int64, the last of these loops, from 1, that changed the likeliest token
-    unsettled: Tensor  # bool, whether the loops ran out before the halting head was settled
+    log_probs: Array
+    loops: Array  # int64, loops after which the token was written
+    unsettled: Array  # bool, whether the loops ran out before the halting head was settled
 
 
 class GPT(Network):
@@ -175,7 +179,7 @@ class GPT(Network):
     @torch.no_grad()
     def generate(
         self, forced: Tensor, height: int, width: int, end: int, sampler: Sampler | None = None
-    ) -> Generated:
+    ) -> Generated[Tensor]:
         """Write a token wherever none is given. Call in evaluation mode.
 
         All samples move in lock-step, until every sequence has its end token.
@@ -208,8 +212,7 @@ class GPT(Network):
         batch, length = forced.shape
         ids = torch.where(given, forced, end)
         log_probs = torch.zeros(batch, length, dtype=torch.float32, device=ids.device)
-        loops, changed = torch.zeros_like(ids), torch.zeros_like(ids)
-        unsettled = torch.zeros_like(given)
+        loops, unsettled = torch.zeros_like(ids), torch.zeros_like(given)
         with torch.autocast(kind, enabled=autocast):
             terms = self._terms(height, width)
             if pauses is not None:  # the end token is never read, and has no terms
@@ -227,10 +230,10 @@ class GPT(Network):
                 chosen, known, *looped = self._next(reading, writes, sampler)
                 ids[:, t] = torch.where(writes, chosen, ids[:, t])
                 log_probs[:, t] = torch.where(writes, known, 0.0)
-                for part, value in zip((loops, changed, unsettled), looped, strict=True):
+                for part, value in zip((loops, unsettled), looped, strict=True):
                     part[:, t] = value * writes
                 ended |= ids[:, t] == end
-        found = Generated(ids, log_probs, loops, changed, unsettled)
+        found = Generated(ids, log_probs, loops, unsettled)
         if pauses is not None:
             found = Generated(*map(pauses.removed, found))
         ids = found.ids.masked_fill((found.ids == end).cumsum(dim=1) > 0, end)
@@ -248,8 +251,8 @@ class GPT(Network):
         done = ~writes if halting else torch.zeros_like(writes)
         settled = torch.zeros_like(writes)
         settling = Settling(torch.ones_like(writes)[:, None, None])
-        token = torch.full_like(writes, -1, dtype=torch.int64)
-        loops, changed = torch.zeros_like(token), torch.zeros_like(token)
+        token = torch.zeros_like(writes, dtype=torch.int64)
+        loops = torch.zeros_like(token)
         log_prob = torch.zeros(len(writes), dtype=torch.float32, device=writes.device)
         if sampler is not None:
             sampler.next_token(writes, self.config.vocab_size)
@@ -265,11 +268,10 @@ class GPT(Network):
                 settled = settling.seen(chosen[:, None, None], halt_logits)
             else:
                 known = logits.log_softmax(dim=-1).gather(1, chosen[:, None]).squeeze(1)
-            changed = torch.where(~done & (chosen != token), loop + 1, changed)
             token, log_prob = torch.where(done, token, chosen), torch.where(done, log_prob, known)
             loops = torch.where(done, loops, loop + 1)
             done = done | settled
-        return token, log_prob, loops, changed, ~done if halting else settled
+        return token, log_prob, loops, ~done if halting else settled
 
     def _terms(self, height: int, width: int, generator: torch.Generator | None = None) -> Terms:
         cells, weight = self._places(height, width), self.embed_tokens.weight

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from augment.views import View, apply_views, undo_views
 from canvas import symbols
 from canvas.drawing import Drawing, from_sequences, to_sequences, tokens_to_write
-from trm.models.gpt import GPT
+from trm.models.gpt import GPT, Generated
 from trm.models.sampling import Sampler
 from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.noise import generator_of
@@ -87,16 +87,6 @@ def fit_calibration(log_probs: np.ndarray, right: np.ndarray) -> Calibration:
     return Calibration(max(float(best[0]), 0.0), float(best[1]))
 
 
-class Written(NamedTuple):
-    """Sequences that a model has written, [B, T] each, see `trm.models.gpt.Generated`."""
-
-    ids: np.ndarray  # int64
-    log_probs: np.ndarray  # float32; minus infinity where a token is missing: an early end
-    loops: np.ndarray  # int64
-    changed: np.ndarray  # int64
-    unsettled: np.ndarray  # bool
-
-
 class GPTPredictor(Predictor):
     """Fills rows with a GPT, token by token.
 
@@ -146,8 +136,15 @@ class GPTPredictor(Predictor):
         A cell's symbol after a loop is the likeliest one then. The result is int64 [B, H, W], 0 for
         cells that were not filled in.
         """
-        changed = _on_canvas(self._sequences(drawing).changed, *drawing.canvases.shape[1:])
-        return changed * drawing.unknown
+        size, found = drawing.canvases.shape[1:], self._sequences(drawing)
+        with standard_settings(), torch.no_grad():
+            states = self.model.loop_states(tensor_for(self.model, found.ids[:, :-1]), *size)
+            likeliest = torch.stack([self.model.head(x).argmax(dim=-1) for x in states])
+        best = likeliest.cpu().numpy()  # [loops, B, T - 1], of the tokens after the start
+        changed = np.concatenate([np.ones_like(best[:1], dtype=bool), best[1:] != best[:-1]])
+        loop = np.arange(1, len(best) + 1)[:, None, None]
+        last = np.where(changed & (loop <= found.loops[:, 1:]), loop, 0).max(axis=0)
+        return _on_canvas(np.pad(last, ((0, 0), (1, 0))), *size) * drawing.unknown
 
     def _write(self, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Fill in masked rows.
@@ -215,15 +212,17 @@ class GPTPredictor(Predictor):
         most = np.where(present, loops.max(axis=2), 0)
         return filled._replace(steps=most, settled=~unsettled.any(axis=2) | ~present)
 
-    def _sequences(self, drawing: Drawing) -> Written:
+    def _sequences(self, drawing: Drawing) -> Generated[np.ndarray]:
         """Write the sequences of whole solutions."""
         ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
         forced = np.where(tokens_to_write(drawing), FREE, ids)
         return self._generate(forced, *drawing.canvases.shape[1:])
 
     @standard_settings()
-    def _generate(self, forced: np.ndarray, height: int, width: int) -> Written:
+    def _generate(self, forced: np.ndarray, height: int, width: int) -> Generated[np.ndarray]:
         """Return sequences with the free tokens written.
+
+        The log-probability of a token that is missing, after an early end, is minus infinity.
 
         Args:
             forced: token ids, int64 [B, T]; `FREE` where the model writes.
@@ -236,7 +235,7 @@ class GPTPredictor(Predictor):
             generators = [generator_of(how.seed, one, "sampling") for one in forced]
             sampler = Sampler(how.temperature, how.top_k, generators)
         generated = self.model.generate(tokens, height, width, symbols.END, sampler)
-        written = Written(*(part.cpu().numpy() for part in generated))
+        written = Generated(*(part.cpu().numpy() for part in generated))
         cells = slice(0, 1 + height * (width + 1))  # no end token belongs here
         missing = (written.ids == symbols.END) & (forced == FREE)
         log_probs = written.log_probs.astype(np.float32)

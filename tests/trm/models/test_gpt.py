@@ -141,8 +141,8 @@ def halting(position: str, loops: int = 6, bias: float = 0.0):
     return model
 
 
-def by_hand(logits: torch.Tensor, halt_logits: torch.Tensor) -> tuple[int, float, int, int, bool]:
-    """Token, log-probability, loops, last change and "unsettled" from all loops of one token.
+def by_hand(logits: torch.Tensor, halt_logits: torch.Tensor) -> tuple[int, float, int, bool]:
+    """Token, log-probability, loops and "unsettled" from all loops of one token.
 
     A token needs a positive halt logit and two loops in which nothing changed.
     """
@@ -152,9 +152,8 @@ def by_hand(logits: torch.Tensor, halt_logits: torch.Tensor) -> tuple[int, float
         if chosen[n] == chosen[n - 1] == chosen[n - 2] and halt_logits[n] > 0
     ]  # fmt: skip
     last = settled[0] if settled else len(chosen) - 1
-    changed = [n for n in range(1, last + 1) if chosen[n] != chosen[n - 1]]
     sure = -math.log1p(math.exp(-halt_logits[last]))
-    return chosen[last], sure, last + 1, (changed[-1] if changed else 0) + 1, not settled
+    return chosen[last], sure, last + 1, not settled
 
 
 @pytest.mark.parametrize("position", POSITIONS)
@@ -201,15 +200,9 @@ def test_more_loops_than_needed_change_nothing_and_cost_nothing():
     assert len(passes) == other.loops.sum()
 
 
-def test_without_halting_all_loops_run_and_changes_are_recorded():
+def test_without_halting_all_loops_run():
     model, forced = make(loops=4, num_layers=1), with_gaps()
     found = model.generate(forced, 4, 5, end=99)
-    chosen = model.head(torch.stack(model.loop_states(found.ids[:, :-1], 4, 5))).argmax(dim=-1)
-    differs = chosen[1:] != chosen[:-1]  # [3, B, T]
-    last = (differs * torch.arange(2, 5)[:, None, None]).amax(dim=0).clamp(min=1)
-    written = forced[:, 1:] < 0
-    assert torch.equal(found.changed[:, 1:][written], last[written])
-    assert len(last[written].unique()) > 1
     assert (found.loops[forced < 0] == 4).all()
     assert not found.unsettled.any()
 

@@ -1,3 +1,4 @@
+from copy import copy
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -62,7 +63,7 @@ class Knowing(torch.nn.Module):
         log_probs = np.where((forced < 0) & ~ended, log_prob(np.arange(forced.shape[1])), 0.0)
         none = torch.zeros(ids.shape, dtype=torch.int64)
         of_tokens = torch.from_numpy(ids), torch.from_numpy(log_probs)
-        return Generated(*of_tokens, none, none, none.bool())
+        return Generated(*of_tokens, none, none.bool())
 
 
 def log_prob(tokens: np.ndarray) -> np.ndarray:
@@ -291,12 +292,27 @@ def test_a_row_takes_the_most_loops_of_its_symbols(layout):
     sure, early = rollout.confidence.prod(axis=1), (found.ids[:, :-1] == END).any(dim=1)
     expected = found.log_probs.sum(dim=1).exp().masked_fill(early, 0).numpy()
     np.testing.assert_allclose(sure, expected, rtol=1e-3, atol=1e-20)
-    changed = predictor.last_changes(drawing)
+
+
+def test_cells_have_the_last_loop_that_changed_their_symbol():
+    drawing, model = drawing_of("standard"), halting_gpt()
+    ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
+    forced = torch.from_numpy(np.where(tokens_to_write(drawing), -1, ids))
+    found = model.generate(forced, HEIGHT, WIDTH, END)
+    changed = GPTPredictor(model, Calibration()).last_changes(drawing)
     assert (changed[~drawing.unknown] == 0).all()
-    for i, rows in enumerate(by_row(drawing, found.changed)):
+    last, before = torch.zeros_like(found.ids), torch.full_like(found.ids[:, 1:], -1)
+    for n in range(1, 7):  # the likeliest tokens of a GPT with so many loops
+        fewer = copy(model)
+        fewer.config = replace(model.config, loops=n)
+        likeliest = fewer(found.ids[:, :-1], HEIGHT, WIDTH).argmax(dim=-1)
+        last[:, 1:][(likeliest != before) & (n <= found.loops[:, 1:])] = n
+        before = likeliest
+    for i, rows in enumerate(by_row(drawing, last)):
         for row, expected in enumerate(rows, start=int(drawing.row_of_step(0)[i])):
             cells = drawing.unknown[i, row]
             assert changed[i, row, cells].tolist() == np.array(expected)[::-1][cells].tolist()
+    assert len(np.unique(changed)) > 3
 
 
 def test_single_rows_take_loops_too():
