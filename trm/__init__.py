@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from trm.families import ReleasedModules as _ReleasedModules
+from trm.families import lazy as _lazy
 
 # First, as Python would import a module of a moved package a second time, under its old name.
 sys.meta_path.insert(0, _ReleasedModules())
@@ -26,18 +27,11 @@ if TYPE_CHECKING:
     from trm.api import sites as sites
     from trm.api import solve as solve
 
-_API = (
-    "Solver",
-    "evaluate",
-    "load_solver",
-    "record",
-    "render",
-    "run_with_cache",
-    "run_with_hooks",
-    "save_model",
-    "sites",
-    "solve",
+_NAMES = (
+    *("Solver", "evaluate", "load_solver", "record", "render", "run_with_cache", "run_with_hooks"),
+    *("save_model", "sites", "solve"),
 )
+_get, __dir__ = _lazy(__name__, dict.fromkeys(("__version__", *_NAMES), "api"))
 
 
 def __getattr__(name: str) -> Any:
@@ -48,12 +42,4 @@ def __getattr__(name: str) -> Any:
             return version("canvas-trm")
         except PackageNotFoundError:  # sources without an installation
             return "0+unknown"
-    if name not in _API:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from trm import api
-
-    return getattr(api, name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *_API, "__version__"]
+    return _get(name)

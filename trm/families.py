@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import sys
 import warnings
+from collections.abc import Callable, Mapping
 from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
@@ -123,6 +124,23 @@ def moved(package: str, own: str) -> Any:
     if (name := f"{package}.{own}") not in RELEASED:
         raise AttributeError(f"module {package!r} has no attribute {own!r}")
     return load(RELEASED[name])
+
+
+def lazy(
+    package: str, modules: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package that imports names at their first use.
+
+    Args:
+        package: its name. It also has the names that it exported once, see `RELEASED`.
+        modules: name → the module of the package that has it.
+    """
+
+    def get(name: str) -> Any:
+        found = modules.get(name)
+        return load(f"{package}.{found}.{name}") if found else moved(package, name)
+
+    return get, lambda: [*vars(sys.modules[package]), *modules]
 
 
 class ReleasedModules:

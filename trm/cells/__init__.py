@@ -1,6 +1,8 @@
 """Cell models: their networks, training, solving and proofs."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from trm.families import lazy
 
 if TYPE_CHECKING:
     from trm.cells.configs import CellConfig as CellConfig
@@ -11,25 +13,16 @@ if TYPE_CHECKING:
     from trm.cells.model import CellModel as CellModel
     from trm.cells.module import CellModule as CellModule
 
-# Name → its module, imported at the first use: nobody loads Lightning to solve a problem.
-_MODULES = {
-    "CellConfig": "configs",
-    "CellModel": "model",
-    "CellModule": "module",
-    "IntegerCellConfig": "configs",
-    "IntegerCellModel": "integer",
-    "LatentModule": "latent_module",
-    "rule_settings": "configs",
-}
-
-
-def __getattr__(name: str) -> Any:
-    from trm.families import load
-
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return load(f"{__name__}.{_MODULES[name]}.{name}")
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *_MODULES]
+# Nobody loads Lightning to solve a problem.
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "CellConfig": "configs",
+        "CellModel": "model",
+        "CellModule": "module",
+        "IntegerCellConfig": "configs",
+        "IntegerCellModel": "integer",
+        "LatentModule": "latent_module",
+        "rule_settings": "configs",
+    },
+)
