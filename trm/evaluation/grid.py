@@ -200,9 +200,14 @@ class Grid(dict[str, Any]):
 
     @property
     def regions(self) -> list[str]:
-        """Regions that get a column in a table; with families there are none by operand."""
+        """Regions that get a column in a table.
+
+        With families there are none by operand, and with texts there are those that occur.
+        """
         found = {cell["region"] for model in self.models for cell in model["cells"]}
-        known = [INSIDE, BOTH] if self.axes[0] == FAMILY else REGIONS
+        known = [INSIDE, BOTH] if self.axes[0] == FAMILY else [*REGIONS]
+        if self.axes == ("length", "texts"):
+            known = [one for one in known if one in found]
         others = (other for other in (PRIMED, LEFT_OUT, SHORTER, UNKNOWN) if other in found)
         return [*([] if found == {UNKNOWN} else known), *others]
 

@@ -28,8 +28,9 @@ LIBRARY = "library_name: canvas-trm"  # in the card's metadata
 AUXILIARY_LABELS = "auxiliary"  # an entry of the description in a file of weights
 
 _NEIGHBOURHOODS = {
-    "local_lines": "the eight lines through it",
-    "local_nearest": "the nearest written cell in each of eight directions",
+    "local": "",
+    "local_lines": " and to the eight lines through it",
+    "local_nearest": " and to the nearest written cell in each of eight directions",
 }
 
 # Entries of a proof that a file of weights repeats.
@@ -141,7 +142,7 @@ def _given_cells(config: Any) -> list[str]:
     kind = getattr(config, "neighbourhood", "all")
     if kind != "all":
         other = _NEIGHBOURHOODS[kind]
-        found.append(f"`{kind}`: a cell attends to a square of radius {radius} and to {other}")
+        found.append(f"`{kind}`: a cell attends to a square of radius {radius}{other}")
     if getattr(config, "skip_blank", False):
         found.append("blank cells are no tokens (`skip_blank`)")
     if getattr(config, "crop", False):

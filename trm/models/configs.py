@@ -32,7 +32,7 @@ RANDOMISED_RANGE = 2048  # number of positions that randomised ones are drawn fr
 _MOST = {"hidden_size": MOST_CHANNELS, "intermediate_size": 4 * MOST_CHANNELS}
 _MOST |= {"num_layers": MOST_LAYERS, "pauses": MOST_STEPS}
 _MOST |= dict.fromkeys(("H_cycles", "L_cycles", "loops"), MOST_STEPS)
-NEIGHBOURHOODS = ("all", "local_lines", "local_nearest")
+NEIGHBOURHOODS = ("all", "local", "local_lines", "local_nearest")
 HALT_POOLS = ("first", "mask", "every")  # the first token; the mean of masked ones; each by itself
 
 

@@ -135,8 +135,8 @@ def neighbourhood_mask(
         neighbourhood: one of:
 
             - ``all``
-            - ``local_lines``: the square of cells at most ``radius`` rows and columns away, and
-              the eight lines through the cell
+            - ``local``: the square of cells at most ``radius`` rows and columns away
+            - ``local_lines``: that square, and the eight lines through the cell
             - ``local_nearest``: that square, and in each of the eight directions the last written
               cell, the one farthest away (despite the name)
         radius: of the square.
@@ -144,11 +144,12 @@ def neighbourhood_mask(
     """
     allowed = None
     if neighbourhood != "all":
-        near, beyond = _lines(cells, radius)
-        if neighbourhood == "local_nearest":
+        allowed, lines = _lines(cells, radius)
+        if neighbourhood == "local_lines":
+            allowed = allowed | lines
+        elif neighbourhood == "local_nearest":
             assert written is not None, "local_nearest depends on the written cells"
-            beyond = _seen_from_afar(cells, written)
-        allowed = near | beyond
+            allowed = allowed | _seen_from_afar(cells, written)
     if cells.present is None:
         return allowed
     # Padding reads itself: a softmax over nothing is not a number.

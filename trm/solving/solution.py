@@ -141,11 +141,23 @@ class Solution:
     @property
     def verdict(self) -> str:
         """Answer, its correctness and the confidence, in a line."""
-        judged = "correct" if self.correct else f"incorrect, it is {self.write(self.right_answer)}"
+        judged = "correct" if self.correct else f"incorrect, it is {self._typed(self.right_answer)}"
         reason = self.uncalibrated_reason
         confidence = f"{self.confidence:.1%}" + (f", not calibrated: {reason}" if reason else "")
-        answer = self.answer_text or "no number"
+        answer = "no number" if self.answer is None else self._typed(self.answer)
         return f"{self.problem} = {answer} ({judged}; confidence {confidence})"
+
+    def _typed(self, answer: int) -> str:
+        """Return an answer as it is typed: one that fills a block of cells has ``/`` between rows.
+
+        Example: ``So%/%o%/%oG``, a maze.
+        """
+        text = self.write(answer)
+        rows, columns = ({cell[axis] for cell in self.answer_cells} for axis in (0, 1))
+        if min(len(rows), len(columns)) < 2 or len(text) != len(rows) * len(columns):
+            return text
+        starts = range(0, len(text), len(columns))
+        return "/".join(text[start : start + len(columns)] for start in starts)
 
     def _repr_html_(self) -> str:
         """Return the canvas as a picture, for notebooks; marks incorrect cells if it can."""

@@ -107,6 +107,7 @@ def test_a_maze_with_loops_keeps_all_but_dead_ends(solver):
 def test_the_last_row_is_computed_without_a_question(solver):
     """A goal in the last row, in which no cell is to be filled in, is seen from above."""
     (found,) = solve(["S-%/%-%/%G%"], solver)
+    assert found.verdict.startswith("maze S-%/%-%/%G% = So%/%o%/%G% (correct")
     assert found.correct
 
 

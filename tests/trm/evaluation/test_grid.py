@@ -39,6 +39,15 @@ def test_shares_are_pooled_by_problems_and_empty_cells_are_none(make_grid):
     assert [pooled([cell]) for cell in model["cells"]] == [Share(0, 0)] * 3
 
 
+def test_texts_have_only_the_regions_that_occur(make_grid):
+    grid = make_grid({"one": short_only})
+    assert grid.regions == ["in range", "first beyond", "second beyond", "both beyond"]
+    for cell in grid.models[0]["cells"]:
+        cell["region"] = INSIDE if cell["row"] == 1 else FIRST
+    grid["settings"]["axes"] = ["length", "texts"]
+    assert grid.regions == ["in range", "first beyond"]
+
+
 def lacking(grid: dict) -> dict:
     del grid["models"][0]["cells"][3]["solutions"]
     return grid

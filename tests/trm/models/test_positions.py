@@ -34,6 +34,12 @@ def test_a_neighbourhood_is_a_square_and_the_compass_lines(radius):
         assert mask[i, j] == (max(down, right) <= radius or 0 in (down, right) or down == right)
 
 
+def test_a_local_neighbourhood_is_a_square_alone():
+    mask = neighbourhood_mask(Coordinates.canvas(4, 5), "local", 1)
+    assert mask[0].nonzero().flatten().tolist() == [0, 1, 5, 6]
+    assert mask[7].nonzero().flatten().tolist() == [1, 2, 3, 6, 7, 8, 11, 12, 13]
+
+
 @pytest.mark.parametrize("neighbourhood", NEIGHBOURHOODS[1:])
 def test_prefix_and_cells_always_see_each_other(neighbourhood):
     cells = Coordinates.canvas(6, 6, prefix_length=2)
