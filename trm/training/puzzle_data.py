@@ -9,16 +9,18 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from augment.equivalents import Equivalents, reveal
 from augment.symmetry import SYMMETRIES
 from augment.views import View, apply_views, possible_shifts
 from canvas.choices import check_choice
 from canvas.drawing import IGNORE
 from canvas.problems import keys, random_below, random_words
 from trm.io.puzzle_files import PuzzleFormat, Puzzles, read_puzzles
+from trm.training.configs import check_range
 from trm.training.data import EpochDataModule
 
 # Purposes of random keys.
-_ORDER, _VARIANT, _VIEW, _MODEL, _HELD_OUT = range(1, 6)
+_ORDER, _VARIANT, _VIEW, _MODEL, _HELD_OUT, _EQUIVALENT = range(1, 7)
 
 
 class PuzzleBatch(NamedTuple):
@@ -45,13 +47,15 @@ class PuzzleSamples(Dataset):
     size: int  # of an epoch, over all devices
     symmetries: Sequence[str] = ("e",)
     shifts: bool = False
+    equivalents: Equivalents | None = None
+    revealed: float = 0.0  # share of the samples, see `augment.equivalents.reveal`
 
     def __len__(self) -> int:
         return self.size
 
     def __getitems__(self, indices: Sequence[int]) -> dict[str, torch.Tensor]:
         index = np.asarray(indices, dtype=np.int64)
-        batch = _with_labels(self.puzzles, self.rows(index))
+        batch = self.changed(_with_labels(self.puzzles, self.rows(index)), index)
         views = self.views(batch.inputs, index)
         arrays = {name: apply_views(views, part) for name, part in batch._asdict().items()}
         arrays["seeds"] = keys(self.seed, "train", 0, index, _MODEL).view(np.int64)
@@ -70,6 +74,16 @@ class PuzzleSamples(Dataset):
         first, end = self.puzzles.ends(groups)
         word = random_words(keys(self.seed, "train", 0, index, _VARIANT), 1)[:, 0]
         return first + random_below(word, end - first)
+
+    def changed(self, batch: PuzzleBatch, index: np.ndarray) -> PuzzleBatch:
+        """Return equivalents of puzzles, with cells revealed."""
+        key = keys(self.seed, "train", 0, index, _EQUIVALENT)
+        if self.revealed:
+            batch = batch._replace(inputs=reveal(*batch, self.revealed, key))
+        if self.equivalents is None:
+            return batch
+        characters = self.puzzles.format.characters
+        return PuzzleBatch(**self.equivalents.apply(batch._asdict(), key, characters))
 
     def views(self, inputs: np.ndarray, index: np.ndarray) -> list[View]:
         """Return the view of each sample; shifts move padding alone over an edge."""
@@ -120,6 +134,9 @@ class PuzzleDataModule(EpochDataModule):
         symmetries: in which training shows puzzles, names like e, r90, h, or all; none: as given.
             The rules of the puzzles have to allow them.
         shifts: whether training moves puzzles that are smaller than the canvas.
+        equivalents: of Sudoku, symbols and lines that training exchanges; null: none.
+        revealed: share of the training samples in which random cells of the solution are given as
+            well, so that easier puzzles are learned beside those of the folder.
         height: of the canvas; null: that of the folder, or else it is a square.
         width: as ``height``.
         characters: one for each symbol, in files of text; null: those of the folder.
@@ -139,6 +156,8 @@ class PuzzleDataModule(EpochDataModule):
         validation_problems: int = 256,
         symmetries: list[str] | str | None = None,
         shifts: bool = False,
+        equivalents: Equivalents | None = None,
+        revealed: float = 0.0,
         height: int | None = None,
         width: int | None = None,
         characters: str | None = None,
@@ -153,6 +172,10 @@ class PuzzleDataModule(EpochDataModule):
             check_choice("data.symmetries: a name", name, SYMMETRIES)
         self._more = {"height": height, "width": width, "characters": characters}
         high, wide = self.format.height, self.format.width
+        check_range("data.revealed", revealed, 0, 1)
+        self.equivalents, self.revealed = equivalents, revealed
+        if equivalents is not None:
+            equivalents.check(self.format.characters, high, wide)
         if high != wide and self.transposes:
             raise ValueError(
                 f"data.symmetries exchange rows and columns, and the canvas is {high} x {wide}: "
@@ -200,8 +223,8 @@ class PuzzleDataModule(EpochDataModule):
         every = np.arange(len(self.training.groups) - 1)
         groups = np.setdiff1d(every, self.held_out)
         size = self.batch_size * self.batches_per_epoch
-        views = self.symmetries, self.shifts
-        return self._loader(PuzzleSamples(self.training, groups, self.seed, size, *views))
+        shown = self.symmetries, self.shifts, self.equivalents, self.revealed
+        return self._loader(PuzzleSamples(self.training, groups, self.seed, size, *shown))
 
     def val_dataloader(self) -> DataLoader:
         first, _ = self.training.ends(self.held_out)

@@ -9,6 +9,7 @@ import torch
 from runs import charts_without_a_curve, events_of, last_of, whole_and_resumed
 from tiny import tiny_trm
 
+from augment.equivalents import Equivalents
 from augment.symmetry import SYMMETRIES, apply, invert
 from canvas.drawing import IGNORE
 from trm.checkpoints.loading import load_solver
@@ -168,6 +169,9 @@ def test_options_that_puzzles_lack_are_refused(fitted, checkpoint, command, tmp_
         (("--data.folder", "nowhere"), "there is no such folder of arrays"),
         (("--data.height", "3"), "16 cells, and not 3 x"),
         (("--data.symmetries", "[up]"), "must be one of e, r90"),
+        (("--data.equivalents.symbols", "125"), "'5' is no symbol of these puzzles"),
+        (("--data.equivalents.band", "3"), "3 does not divide a canvas of 4 x 4"),
+        (("--data.revealed", "2"), "data.revealed is from 0 to 1"),
         (("--data.shifts", "true", "--model.auxiliary", "{carry: 1.0}"), "puzzles have no sub"),
         (("--data.validation_problems", "99"), "holds out all 12 groups"),
         (("--model.network.config.skip_blank", "true"), "skip_blank is of the blank cells"),
@@ -230,6 +234,21 @@ def test_views_of_samples_move_label_and_answer_along():
     assert (answer.sum(axis=(1, 2)) == 4).all()  # nothing has crossed an edge
     corners = {tuple(map(int, np.argwhere(one)[0])) for one in answer}
     assert len(corners) == 9
+
+
+def test_equivalents_of_samples_are_solved_by_their_labels(arrays):
+    puzzles = read_puzzles(arrays / "data/sudoku4", "train")
+    groups = np.arange(len(puzzles.groups) - 1)
+    more = {"equivalents": Equivalents("1234", 2, 2), "revealed": 0.5}
+    batch = PuzzleSamples(puzzles, groups, 0, 200, **more).__getitems__(range(200))
+    inputs, labels = batch["inputs"].numpy(), batch["labels"].numpy()
+    boxes = labels.reshape(-1, 2, 2, 2, 2).swapaxes(2, 3).reshape(-1, 4, 4)
+    for units in (labels, labels.swapaxes(1, 2), boxes):
+        assert (np.sort(units) == np.arange(2, 6)).all()
+    assert (inputs == labels)[inputs > 1].all()
+    plain = PuzzleSamples(puzzles, groups, 0, 200).__getitems__(range(200))
+    assert (inputs > 1).sum() > (plain["inputs"].numpy() > 1).sum()
+    assert len({one.tobytes() for one in labels}) > len(puzzles)
 
 
 def test_held_out_groups_are_never_drawn(arrays):
