@@ -136,7 +136,8 @@ class Theirs(Predictor):
             halted, steps = bool(carry.halted.all()), steps + 1
         written = out["logits"].argmax(dim=-1).view_as(cells).to(torch.uint8)
         sure = out["q_halt_logits"].float().view(-1).sigmoid().numpy()
-        return Prediction(written.numpy(), sure, np.full(len(inputs), steps))
+        numbers = np.full(len(inputs), steps)
+        return Prediction(written.numpy(), sure, numbers, numbers > 0)
 
 
 def reference(folder: Path, config: Config, batch: int, cells: int, dtype: str) -> Theirs:

@@ -57,6 +57,11 @@ def random_below(words: np.ndarray, bound: np.ndarray | int) -> np.ndarray:
     return ((high * np.asarray(bound, dtype=np.uint64)) >> np.uint64(32)).astype(np.int64)
 
 
+def random_shares(words: np.ndarray) -> np.ndarray:
+    """Return uniform numbers from 0 to below 1, float64, from random words of any shape."""
+    return (words >> np.uint64(11)) / float(2**53)
+
+
 def hashes(problems: "Problems") -> np.ndarray:
     """Return a hash of each problem's operands in any order, uint64 [B]."""
     return mix(mix(_sums(problems)) + _GOLDEN + _GOLDEN)
@@ -64,7 +69,7 @@ def hashes(problems: "Problems") -> np.ndarray:
 
 def split_of(problems: "Problems") -> np.ndarray:
     """Each problem's index in `SPLITS`, ``int64 [B]``: 80 % train, 10 % validation, 10 % test."""
-    share = (mix(mix(_sums(problems)) + _GOLDEN) >> np.uint64(11)) / float(2**53)
+    share = random_shares(mix(mix(_sums(problems)) + _GOLDEN))
     return np.searchsorted(np.cumsum(_SHARES)[:-1], share, side="right")
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "96abe12806d457ae710705fe58c85170eab0c584229a6d8d855b9a89e59fe7e6"
+SOURCES = "950e0e9c6ff748ecdfef7704fac48ca045329a94130fd8d1f5a6803e184fa1e6"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

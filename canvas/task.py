@@ -17,7 +17,7 @@ from canvas.arithmetic import BASES, Numbers, numbers_from_words, parse
 from canvas.cells.local_rule import LocalRule
 from canvas.choices import OwnCodeError, resolve, shortened
 from canvas.layouts import Layout
-from canvas.problems import MOST_DRAWN, Problems
+from canvas.problems import MOST_DRAWN, Problems, random_shares
 from canvas.symbols import Alphabet, vocab_size
 
 # Marks a setting, in the metadata of its field, that tasks did not always have. At its default it
@@ -329,8 +329,8 @@ def draw_sizes(words: np.ndarray, sizes: np.ndarray, bias: float) -> np.ndarray:
     """
     weights = sizes.astype(float) ** bias
     cumulative = np.cumsum(weights / weights.sum())
-    share = (words >> np.uint64(11)) / float(2**53)
-    return np.minimum(np.searchsorted(cumulative, share, side="right"), len(cumulative) - 1)
+    index = np.searchsorted(cumulative, random_shares(words), side="right")
+    return np.minimum(index, len(cumulative) - 1)
 
 
 def describe_ranges(

@@ -32,7 +32,7 @@ from trm.io.files import alone, fingerprint, make_folder, numbered_lines, writin
 from trm.io.problem_files import Entry, carried_name, format_of, read_entries
 from trm.runtime.devices import join_processes, make_files, open_devices
 from trm.runtime.precision import FLOAT32
-from trm.solving.solution import COLUMNS, GUESSED, VOTED
+from trm.solving.solution import COLUMNS, unset_columns
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
@@ -167,10 +167,7 @@ class Job(NamedTuple):
 
     def lines(self, entries: list[Entry]) -> list[dict[str, Any]]:
         """Return the records of entries as written, with the other columns of their lines."""
-        left_out = {"exact"}  # needs the true solution
-        voting = self.solver.voting
-        left_out |= set() if voting else {*VOTED}
-        left_out |= set() if voting and voting.given is not None else {*GUESSED}
+        left_out = {"exact"} | unset_columns(self.solver.voting)  # exact needs the true solution
         left_out |= set() if self.canvases else {"canvas"}
         lines = []
         records = answer(self.solver, entries, self.canvases)

@@ -23,7 +23,6 @@ def _predictor(build: Build, about: dict[str, Any], steps: int | None) -> Predic
 FAMILY = Family(
     "cell",
     CellModel,
-    modules=("trm.cells.CellModule", "trm.cells.LatentModule"),
     predictor=_predictor,
     lacks={
         CELL_STATES: "the cells of a cell model read decided messages of their neighbours, not "

@@ -60,7 +60,7 @@ from trm.runtime.precision import FLOAT32
 from trm.runtime.progress import part
 from trm.solving.orientation import relative
 from trm.solving.predictor import Sampling
-from trm.solving.solution import GUESSED, VOTED, Solution
+from trm.solving.solution import Solution, unset_columns
 from trm.solving.solver import Solver
 from trm.solving.teacher_forced import teacher_forced
 from trm.solving.voting import Voting
@@ -321,8 +321,7 @@ def _figures(solver: Solver, problems: Problems, batch_size: int, warm: bool) ->
     guessed = solver.voting is not None and solver.voting.given is not None
     # The confidence in a guess of an orientation is known before its answer is read.
     whole = [float(np.prod(s.row_confidence)) if guessed else s.confidence for s in solutions]
-    left_out = {"line", "canvas", "error", *(() if solver.voting else VOTED)}
-    left_out |= {*(() if guessed else GUESSED)}
+    left_out = {"line", "canvas", "error"} | unset_columns(solver.voting)
     rows = Share(sum(int(s.rows_right) for s in solutions), sum(len(s.rows) for s in solutions))
     return {
         "height": height,

@@ -35,7 +35,6 @@ class Family:
 
     name: str  # in checkpoints
     network: type[nn.Module]  # base class of its networks
-    modules: tuple[str, ...]  # LightningModules that train it; each names its samples
     # Makes a predictor of a checkpoint: see `Restore`.
     predictor: Restore
     reads_sequences: bool = False  # True: a canvas is a sequence; False: rows are filled in masked
@@ -73,7 +72,6 @@ NO_NANOGPT = (
 ITERATIVE = Family(
     "iterative",
     IterativeModel,
-    modules=("trm.training.IterativeModule",),
     predictor=_iterative,
     settings={"solve_steps": 16},  # the published TRM's halt_max_steps
     lacks={NANOGPT_WEIGHTS: NO_NANOGPT},
@@ -81,7 +79,6 @@ ITERATIVE = Family(
 SEQUENCE = Family(
     "gpt",
     GPT,
-    modules=("trm.training.GPTModule",),
     predictor=_gpt,
     reads_sequences=True,
     settings={"calibration": asdict(Calibration())},

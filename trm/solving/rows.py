@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,29 +22,22 @@ OnRow = Callable[[int, np.ndarray], None]
 Fill = Callable[[np.ndarray, np.ndarray, int], "Prediction"]
 
 
-@dataclass(frozen=True)
-class Prediction:
+class Prediction(NamedTuple):
     """Output of a model on a batch of canvases, one row each."""
 
     canvases: np.ndarray  # uint8 [B, H, W], the model's output in all cells; masked ones count
     confidence: np.ndarray  # float32 [B], 0 to 1: the model's probability that the row is correct
     steps: np.ndarray  # int64 [B], supervision steps used; 0 if the model has none
-    # bool [B], whether the model finished the row, rather than ran out of steps; default: all True
-    settled: np.ndarray = None  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        if self.settled is None:
-            object.__setattr__(self, "settled", np.ones(len(self.steps), dtype=bool))
+    settled: np.ndarray  # bool [B], whether the model finished the row, not ran out of steps
 
     def take(self, index: np.ndarray) -> Prediction:
         """Return samples by index; samples may be repeated or left out."""
-        return Prediction(*(part[index] for part in vars(self).values()))
+        return Prediction(*(part[index] for part in self))
 
     @staticmethod
     def joined(predictions: list[Prediction]) -> Prediction:
         """Concatenate batches."""
-        parts = zip(*(vars(one).values() for one in predictions), strict=True)
-        return Prediction(*map(np.concatenate, parts))
+        return Prediction(*map(np.concatenate, zip(*predictions, strict=True)))
 
 
 class FilledCanvases(NamedTuple):
@@ -140,7 +132,7 @@ def in_views(
     canvases = undo_views(views, filled.canvases)
     steps = np.zeros_like(filled.steps)
     steps[first] = filled.steps[first]  # a canvas that was solved once counts once
-    return replace(filled, canvases=canvases, steps=steps)
+    return filled._replace(canvases=canvases, steps=steps)
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from canvas.arithmetic import Numbers
 from canvas.layouts import CellIndex
 from canvas.picture import to_figure, to_svg, to_text
+from trm.solving.voting_settings import Voting
 
 # Keys of a record, in this order; unknown or unrequested values are None.
 COLUMNS: tuple[str, ...]
@@ -24,6 +25,12 @@ COLUMNS += ("readable_guess", "readable_answer", "canvas", "error")
 VOTED = ("views", "views_asked", "rollouts", "votes")  # only set after a vote
 # Only set if canvases are given in an unknown orientation.
 GUESSED = ("view", "guess", "readable_guess", "readable_answer")
+
+
+def unset_columns(voting: Voting | None) -> set[str]:
+    """Return the columns that no record has a value in after a vote with these settings."""
+    guessed = voting is not None and voting.given is not None
+    return {*(() if voting else VOTED), *(() if guessed else GUESSED)}
 
 
 class Vote(NamedTuple):

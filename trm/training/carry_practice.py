@@ -8,7 +8,7 @@ import numpy as np
 
 from canvas.arithmetic import narrow_carries
 from canvas.multiplication import Accumulate, Lattice
-from canvas.problems import Problems, keys, random_words
+from canvas.problems import Problems, keys, random_shares, random_words
 from canvas.sampling import sample
 from canvas.task import Task
 from trm.training.configs import check_range
@@ -79,4 +79,4 @@ class CarryPractice:
     def _words(self, epoch: int, index: np.ndarray) -> np.ndarray:
         """Return two random numbers from 0 to below 1 of each sample, float64 [2, B]."""
         words = random_words(keys(self.seed, "train", epoch, index, _PURPOSE), 2)
-        return (words >> np.uint64(11)).T / float(2**53)
+        return random_shares(words).T

@@ -22,7 +22,7 @@ from enum import IntEnum
 import numpy as np
 
 from canvas.drawing import RowSteps, WorkedDrawing
-from canvas.problems import Problems, random_below, split_of
+from canvas.problems import Problems, random_below, random_shares, split_of
 from canvas.symbols import BLANK, MASK, Alphabet, digits_of, ids_of
 from canvas.task import Task
 from trm.training.configs import NegativesConfig
@@ -59,8 +59,7 @@ _LABELS = {
 def draw_kinds(negatives: NegativesConfig, words: np.ndarray) -> np.ndarray:
     """Draw the `SampleKind` of each sample, int64 [B], from random words [B, `WORDS`]."""
     shares = [getattr(negatives, part.name) for part in fields(negatives)]
-    uniform = (words[:, 0] >> np.uint64(11)) / float(2**53)
-    kind = 1 + np.searchsorted(np.cumsum(shares), uniform, side="right")
+    kind = 1 + np.searchsorted(np.cumsum(shares), random_shares(words[:, 0]), side="right")
     return np.where(kind > len(shares), SampleKind.NONE, kind)
 
 

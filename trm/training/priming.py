@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from canvas.problems import Problems, keys, random_below, random_words
+from canvas.problems import Problems, keys, random_below, random_shares, random_words
 from canvas.sampling import sample
 from canvas.task import Task
 from canvas.tasks import task_data
@@ -85,7 +85,7 @@ class PrimedProblems:
             index: of the samples, int64 [B].
         """
         words = random_words(keys(self.seed, "train", epoch, index, _PURPOSE), 2)
-        primed = (words[:, 0] >> np.uint64(11)) / float(2**53) < self.priming.share
+        primed = random_shares(words[:, 0]) < self.priming.share
         chosen = self.problems[random_below(words[:, 1], len(self.problems))]
         return Problems.where(primed, chosen, problems)
 

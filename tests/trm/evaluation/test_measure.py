@@ -218,7 +218,7 @@ def test_seconds_are_of_free_running_and_steps_a_mean_over_rows(monkeypatch):
 
         def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
             clock.now += 2
-            return replace(super().__call__(inputs), steps=np.arange(1, len(inputs) + 1) ** 2)
+            return super().__call__(inputs)._replace(steps=np.arange(1, len(inputs) + 1) ** 2)
 
     cell = measured(Slow(), 3, 2, problems=10, batch_size=4)
     assert cell["seconds_per_problem"] == 3 * 3 * 2 / 10  # batches, rows, seconds

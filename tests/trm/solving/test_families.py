@@ -4,23 +4,18 @@ import pytest
 from tiny import tiny_gpt, tiny_trm
 from torch import nn
 
-from canvas.choices import class_name, load_class
+from canvas.choices import class_name
 from trm.cells.model import CellModel
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.families import FAMILIES
 from trm.solving.families import CELL_STATES, family_named, family_of
-from trm.training.canvas_module import CanvasModule
-from trm.training.samples import TrainingSamples
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_modules_of_a_family_have_samples_of_their_own(name):
+def test_a_record_is_of_the_family_that_names_it(name):
     family = family_named(name)
     assert (family.name, class_name(family.network)) == (name, FAMILIES[name].network)
-    for module_name in family.modules:
-        module = load_class(module_name, CanvasModule, "module")
-        assert issubclass(module.samples, TrainingSamples)
 
 
 def test_a_network_belongs_to_the_family_of_its_nearest_base():

@@ -424,7 +424,8 @@ def test_turned_validation_rows_are_turned_upright_rows(monkeypatch):
     def fill(self, inputs: np.ndarray) -> Prediction:
         seen.append(inputs)
         confidence = np.linspace(0, 1, len(inputs)).astype(np.float32)
-        return Prediction(inputs, confidence, np.ones(len(inputs), np.int64))
+        ones = np.ones(len(inputs), np.int64)
+        return Prediction(inputs, confidence, ones, ones > 0)
 
     monkeypatch.setattr(IterativePredictor, "__call__", fill)
     forced = teacher_forced(IterativePredictor(module.model, 2), drawing)

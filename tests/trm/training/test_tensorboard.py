@@ -106,7 +106,8 @@ def validated(right: list[int], confidence: list[float], a: int = 10) -> Validat
 
     def fill(inputs: np.ndarray) -> Prediction:
         said = np.where(np.array(right, bool)[:, None, None], drawing.truth, 0)
-        return Prediction(said, np.array(confidence, np.float32), np.ones(len(inputs), np.int64))
+        ones = np.ones(len(inputs), np.int64)
+        return Prediction(said, np.array(confidence, np.float32), ones, ones > 0)
 
     forced: TeacherForced = teacher_forced(fill, drawing)
     return Validated(Problems.from_ints(pairs), drawing, forced)
