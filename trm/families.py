@@ -63,12 +63,6 @@ RELEASED = {
     "trm.models.configs.rule_settings": "trm.cells.rule_settings",
     "trm.training.samples.CellInputSamples": "trm.cells.samples.CellInputSamples",
     "trm.training.samples.SolutionSamples": "trm.cells.samples.SolutionSamples",
-    "trm.evaluation.measure.Settings": "trm.evaluation.measure.EvaluationSettings",
-    "trm.solving.rollout.Rollout": "trm.solving.rows.FilledCanvases",
-    "trm.solving.rollout.free_running": "trm.solving.rows.fill_row_by_row",
-    "trm.extras.analysis.gap.Settings": "trm.extras.analysis.probe.ProbeSettings",
-    "trm.extras.analysis.gap.GapSettings": "trm.extras.analysis.probe.ProbeSettings",
-    "trm.extras.analysis.probe.Settings": "trm.extras.analysis.probe.ProbeSettings",
 }
 # Packages to which modules have moved with their names, and where they were.
 _MOVED = (

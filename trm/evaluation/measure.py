@@ -50,7 +50,6 @@ from trm.evaluation.grid import (
 from trm.evaluation.grid_cells import SPLIT, fitted, region_of, size_name
 from trm.evaluation.models import check_models, describe_all
 from trm.evaluation.statistics import Share
-from trm.families import moved
 from trm.io.csv_records import write_csv
 from trm.io.files import make_own_folder, read_object, versions, write_json, writing
 from trm.runtime.devices import join_processes, make_files, open_devices
@@ -380,5 +379,4 @@ def _views(voting: Voting | None, solutions: list[Solution]) -> float | None:
     return float(np.mean([s.views for s in solutions])) / voting.orders if voting else None
 
 
-def __getattr__(name: str) -> Any:
-    return moved(__name__, name)
+Settings = EvaluationSettings  # its released name

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from augment.views import View, apply_views, possible_shifts, undo_views
 from canvas import symbols
 from canvas.drawing import Drawing
-from trm.families import moved
 from trm.runtime.progress import part, report
 
 if TYPE_CHECKING:
@@ -135,5 +134,4 @@ def in_views(
     return filled._replace(canvases=canvases, steps=steps)
 
 
-def __getattr__(name: str) -> Any:
-    return moved("trm.solving.rollout", name)
+Rollout, free_running = FilledCanvases, fill_row_by_row  # their released names

@@ -40,7 +40,6 @@ from trm.extras.analysis.probe import (
     read_training,
 )
 from trm.extras.analysis.record import check_cells
-from trm.families import moved
 from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.solver import Solver
@@ -230,5 +229,4 @@ def best_probe(
     return best, fit(states, target.to(states.device), classes)
 
 
-def __getattr__(name: str) -> Any:
-    return moved(__name__, name)
+Settings = ProbeSettings  # its released name

@@ -32,7 +32,6 @@ from canvas.sampling import sample
 from trm.evaluation.grid_cells import fitted, region_of, size_name
 from trm.evaluation.statistics import Share, bootstrap
 from trm.extras.analysis.record import SequenceRecorder, Site, StepRecorder, check_cells
-from trm.families import moved
 from trm.models.iterative import named
 from trm.models.recursive import Context
 from trm.runtime.progress import report
@@ -408,5 +407,4 @@ def share(right: np.ndarray, total: np.ndarray) -> Share:
     return Share(k, n, ends=(float(low), float(high)))
 
 
-def __getattr__(name: str) -> Any:
-    return moved(__name__, name)
+Settings = ProbeSettings  # its released name
