@@ -122,17 +122,12 @@ def decide(vote: str, answers: Sequence[Any] | np.ndarray, confidence: np.ndarra
         answers: one of each of V views: hashable, or arrays.
         confidence: of each view, float [V], 0 to 1.
     """
-    groups: dict[Any, list[int]] = {}
-    for view, answer in enumerate(answers):
-        key = answer.tobytes() if isinstance(answer, np.ndarray) else answer
-        groups.setdefault(key, []).append(view)
+    keys = [one.tobytes() if isinstance(one, np.ndarray) else one for one in answers]
+    gave = np.array([[key == one for key in keys] for one in dict.fromkeys(keys)])  # [A, V]
     ballots = [
-        (answers[who[0]], len(who), float(confidence[who].mean())) for who in groups.values()
+        (answers[who.argmax()], int(who.sum()), float(confidence[who].mean())) for who in gave
     ]
     votes = confidence > 0 if (confidence > 0).any() else np.ones(len(answers), dtype=bool)
-    gave = np.zeros((len(groups), len(answers)), dtype=bool)
-    for i, who in enumerate(groups.values()):
-        gave[i, who] = True
     voted = (gave & votes).any(axis=1)  # answers that a view voted for
     gave, trust = gave[voted][:, votes], confidence[votes].astype(np.float64)
     best = int(np.argmax(VOTES[vote].score(gave, trust)))
