@@ -70,6 +70,7 @@ def short_run(tmp_path_factory, command):
     return folder / "gpt-reverse"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_model_of_texts_is_solved_with_and_measured(short_run, command, tmp_path):
     ours = ("--import", "examples.lecture.reverse", "--checkpoint", short_run)
     solved = command("solve", *ours, "reverse abcab", folder=ROOT, code=0).out
