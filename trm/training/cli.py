@@ -78,11 +78,25 @@ imports and calls the classes that it names. --model.help CLASS lists the settin
 as trm.training.IterativeModule.
 """
 
+# Parsers, and what `LightningCLI.setup_parser` stores beside them, by the kind of run.
+_PARSERS: dict[tuple[Any, ...], dict[str, Any]] = {}
+
 
 class TrainingCLI(LightningCLI):
     """CLI for models and data from one YAML file; the canvas size is set once, under `data`."""
 
     pictures: type[Pictures] = Pictures
+
+    def setup_parser(
+        self, add_subcommands: bool, main_kwargs: dict[str, Any], subparser_kwargs: dict[str, Any]
+    ) -> None:
+        """Set up the parser, once for all runs of a kind, such as those of a study."""
+        kind = self._model_class, self._datamodule_class, self.pictures, *self.subcommands()
+        if kind not in _PARSERS:
+            before = {*vars(self)}
+            super().setup_parser(add_subcommands, main_kwargs, subparser_kwargs)
+            _PARSERS[kind] = {name: vars(self)[name] for name in vars(self).keys() - before}
+        vars(self).update(_PARSERS[kind])
 
     def init_parser(self, **settings: Any) -> LightningArgumentParser:
         """Return the parser; it writes a config that it has read without checking it once more."""
