@@ -146,9 +146,11 @@ def test_dead_links_of_built_pages_are_found(tmp_path):
     (tmp_path / "a.html").write_text(
         '<p id="here"><a href="#here"></a><a href="#gone"></a><a href="b/#there"></a>'
         '<a href="b/index.html#gone"></a><img src="x.png"><a href="https://example.org"></a>'
+        '<script src="y.js">"<a href=code>"</script><b title="1 > 0" class="c" id=there></b>'
+        '<a title="1 > 0" href="z.html"><span class="d">&lt;a href="text"&gt;</span></a>'
     )
     (tmp_path / "b/index.html").write_text('<h1 id="there"></h1><a href="../a.html?x=1"></a>')
-    dead = ("#gone", "b/index.html#gone", "x.png")
+    dead = ("#gone", "b/index.html#gone", "x.png", "y.js", "z.html")
     assert BUILD["broken"](tmp_path) == [f"a.html: {link}" for link in dead]
 
 
