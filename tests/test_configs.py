@@ -76,7 +76,10 @@ def test_a_config_begins_with_how_to_run_it(path):
 
 @cache
 def to_build() -> dict[Path, Study]:
-    """Every value of every axis, not every combination of them nor in every study again."""
+    """Every value of every axis, not every combination of them nor in every study again.
+
+    A study that makes parameters equal is built whole.
+    """
     found, seen = {}, set()
 
     def new(setting: Setting) -> set[tuple[str, str]]:
@@ -84,6 +87,9 @@ def to_build() -> dict[Path, Study]:
 
     for path in STUDIES:
         study, some = read_study(path), []
+        if study.parameters:
+            found[path] = study
+            continue
         while not some or any(map(new, study.settings)):
             some.append(max(study.settings, key=lambda setting: len(new(setting))))
             seen |= new(some[-1])
