@@ -33,6 +33,11 @@ _NEIGHBOURHOODS = {
     "local_nearest": " and to the nearest written cell in each of eight directions",
 }
 
+_BY_CELLS = (
+    "**Confidence.** That in a row is the lesser of the halting head's probability and that of the "
+    "row's least certain cell (`model.confidence: cells`)."
+)
+
 # Entries of a proof that a file of weights repeats.
 _PROOF = (
     *("verdict", "arithmetic", "weights_sha256", "digest", "op_inputs", "op_inputs_sha256"),
@@ -85,6 +90,7 @@ def model_card(checkpoint: str | Path, name: str | None = None) -> str:
         f"trained on {solver.trained_on}.",
         *_given_and_learned(solver, card),
         *([] if isinstance(model, CellModel) else [f"**Views.** {_views(content[DATA_KEY])}"]),
+        *([_BY_CELLS] if getattr(solver.predictor, "confidence", "") == "cells" else []),
         f"**Proved.** {_proved(checkpoint, solver, content)}",
         f"**Tested.** {_tested(card)}",
         f"**Training.** {_training(content)}",

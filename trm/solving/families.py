@@ -50,8 +50,8 @@ class Family:
 
 
 def _iterative(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:
-    patience = about.get("patience")
-    return IterativePredictor(build(about), steps or about["solve_steps"], patience=patience)
+    more = {name: about[name] for name in ("patience", "confidence") if name in about}
+    return IterativePredictor(build(about), steps or about["solve_steps"], **more)
 
 
 def _gpt(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:

@@ -8,11 +8,15 @@ import torch
 from torch import Tensor
 
 from canvas import symbols
+from canvas.choices import check_choice
 from trm.models.iterative import IterativeModel, Loop, Settling
 from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.noise import Noise, random_state
 from trm.solving.predictor import ConfidenceCurve, Predictor, Trace, Traits
 from trm.solving.rows import Prediction
+
+# Sources of the confidence in a row, see `IterativePredictor`.
+CONFIDENCES = ("head", "cells")
 
 
 class Step(NamedTuple):
@@ -20,7 +24,7 @@ class Step(NamedTuple):
 
     number: int  # from 1
     samples: Tensor  # indices of the samples still being solved, int64 [N]
-    halt_logits: Tensor  # [N]
+    confidence: Tensor  # float32 [N], 0 to 1: the probability that the row is correct
     cells: Tensor  # uint8 [N, H, W], the most likely symbols
     settled: Tensor  # bool [N], see `Settling`
     last: Tensor  # bool [N], whether this is a sample's last step
@@ -39,9 +43,15 @@ class IterativePredictor(Predictor):
             incorrect, as in a view that it was trained to reject; None: it goes on.
         filled_in: returns the cells that are filled in, bool [B, H, W], of inputs [B, H, W]; None:
             the masked ones.
+        confidence: where the confidence in a row comes from. Rows stop by the halting head alone.
+
+            - ``head``: the probability of the halting head.
+            - ``cells``: the lesser of that and the softmax probability of the least certain cell
+              that is filled in. A row is correct only if the canvas can be read and every cell is
+              right; the head judges the first, the cells the second.
 
     Raises:
-        ValueError: ``max_steps`` or ``patience`` is below 1.
+        ValueError: ``max_steps`` or ``patience`` is below 1, or ``confidence`` is another word.
     """
 
     def __init__(
@@ -51,12 +61,15 @@ class IterativePredictor(Predictor):
         halt: bool = True,
         patience: int | None = None,
         filled_in: Callable[[Tensor], Tensor] | None = None,
+        confidence: str = "head",
     ) -> None:
         if max_steps < 1:
             raise ValueError(f"a row takes at least one supervision step, not {max_steps}")
         if patience is not None and patience < 1:
             raise ValueError(f"a patience is one unchanged step or more, not {patience}")
+        check_choice("confidence", confidence, CONFIDENCES)
         self.model, self.max_steps, self.halt, self.patience = model, max_steps, halt, patience
+        self.confidence = confidence
         self.filled_in = filled_in or (lambda tokens: tokens == symbols.MASK)
         self.traits = Traits(
             stepwise=True, noisy=True, translation_invariant=model.translation_invariant
@@ -68,12 +81,12 @@ class IterativePredictor(Predictor):
         """Fill in masked rows, in as many supervision steps as each needs."""
         parts = []
         for step in self._steps(inputs, self.max_steps, self.halt, rollouts):
-            confidence = step.halt_logits.float().sigmoid()
             if self.options.on_step is not None:
-                shown = (step.samples, step.cells, confidence)
+                shown = (step.samples, step.cells, step.confidence)
                 self.options.on_step(step.number, *(part.cpu().numpy() for part in shown))
             used = torch.full_like(step.samples, step.number)
-            held, done = (step.cells, confidence, used, step.settled), step.last.nonzero()[:, 0]
+            held = (step.cells, step.confidence, used, step.settled)
+            done = step.last.nonzero()[:, 0]
             parts.append((step.samples[done], *(part[done] for part in held)))
         samples, *found = (torch.cat(of_steps) for of_steps in zip(*parts, strict=True))
         order = samples.argsort()
@@ -99,9 +112,10 @@ class IterativePredictor(Predictor):
             loop.step()
             logits, halt_logits = loop.read()
             cells = logits.argmax(dim=-1).to(tokens.dtype)
+            confidence = self._confidence(logits, halt_logits, settling.masked)
             settled = settling.seen(cells, halt_logits)
             last = settled & halt if number < steps else torch.ones_like(settled)
-            yield Step(number, samples, halt_logits, cells, settled, last)
+            yield Step(number, samples, confidence, cells, settled, last)
             if last.all():
                 return
             if last.any():
@@ -110,6 +124,20 @@ class IterativePredictor(Predictor):
                 settling.keep(~last)
                 if noise is not None:
                     noise.keep(~last)
+
+    def _confidence(self, logits: Tensor, halt_logits: Tensor, filled_in: Tensor) -> Tensor:
+        """Return the confidence in the row of each sample, float32 [N].
+
+        Args:
+            logits: of all cells' symbols, float [N, H, W, V].
+            halt_logits: of "the row is correct", float [N].
+            filled_in: bool [N, H, W].
+        """
+        head = halt_logits.float().sigmoid()
+        if self.confidence == "head":
+            return head
+        likeliest = logits.float().softmax(dim=-1).amax(dim=-1)
+        return head.minimum(likeliest.masked_fill(~filled_in, 1).flatten(1).amin(dim=1))
 
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
         """See `Predictor`. A curve has a point for each step, also after a row has settled."""
@@ -138,7 +166,7 @@ class IterativePredictor(Predictor):
             settled, bool [T, B].
         """
         seen = [
-            (step.cells, step.halt_logits.float().sigmoid(), step.settled)
+            (step.cells, step.confidence, step.settled)
             for step in self._steps(inputs, steps, halt=False)
         ]
         cells, confidence, settled = (torch.stack(part) for part in zip(*seen, strict=True))

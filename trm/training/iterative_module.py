@@ -13,7 +13,7 @@ from canvas.symbols import PAD
 from trm.models.iterative import Batch, IterativeModel
 from trm.runtime.limits import MOST_STEPS
 from trm.runtime.torch_settings import standard_settings
-from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.iterative_predictor import CONFIDENCES, IterativePredictor
 from trm.solving.teacher_forced import TeacherForced
 from trm.training.canvas_module import CanvasModule, Figures
 from trm.training.carry import Carry, carried_step
@@ -35,6 +35,8 @@ class IterativeModule(CanvasModule):
         solve_steps: highest number of supervision steps for a row in solving.
         patience: unchanged steps after which a row stops in solving even if the model predicts
             that it is incorrect; None: it takes all steps.
+        confidence: where the confidence in a row comes from: the halting ``head``, or the lesser of
+            that and the probability of the row's least certain cell (``cells``).
         more: see `CanvasModule`; the seed is that of random initial states and halting.
     """
 
@@ -53,12 +55,19 @@ class IterativeModule(CanvasModule):
         loss: str = "softmax",
         solve_steps: int = 16,
         patience: int | None = None,
+        confidence: str = "head",
         **more: Any,
     ) -> None:
         check_range("model.solve_steps", solve_steps, 1, MOST_STEPS)
         if patience is not None:
             check_range("model.patience", patience, 1, MOST_STEPS)
         check_choice("model.loss", loss, LOSSES)
+        check_choice("model.confidence", confidence, CONFIDENCES)
+        if confidence == "cells" and loss != "softmax":
+            raise ValueError(
+                f"model.confidence cells needs probabilities of symbols, which the loss {loss} "
+                "does not train: set model.loss: softmax, or model.confidence: head"
+            )
         if depth.schedule == "carry" and network.ragged:
             raise ValueError(
                 "depth.schedule carry needs states of one size, with a token for every cell: set "
@@ -73,7 +82,7 @@ class IterativeModule(CanvasModule):
                     )
         super().__init__(network, **more)
         self.depth, self.loss = depth, loss
-        self.solve_steps, self.patience = solve_steps, patience
+        self.solve_steps, self.patience, self.confidence = solve_steps, patience, confidence
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
 
     @standard_settings()
@@ -176,11 +185,14 @@ class IterativeModule(CanvasModule):
         return figures
 
     def predictor(self) -> IterativePredictor:
-        return IterativePredictor(self.model, self.solve_steps, patience=self.patience)
+        return IterativePredictor(
+            self.model, self.solve_steps, patience=self.patience, confidence=self.confidence
+        )
 
     def about(self) -> dict[str, Any]:
         patience = {} if self.patience is None else {"patience": self.patience}
-        return {"solve_steps": self.solve_steps, **patience}
+        confidence = {} if self.confidence == "head" else {"confidence": self.confidence}
+        return {"solve_steps": self.solve_steps, **patience, **confidence}
 
 
 def _one_row_each(drawing: WorkedDrawing) -> RowSteps:

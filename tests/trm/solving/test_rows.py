@@ -149,6 +149,29 @@ def test_a_row_is_the_output_of_the_step_at_which_it_halts():
         np.testing.assert_allclose(confidence, halt.sigmoid().numpy()[0], atol=1e-5)
 
 
+@pytest.mark.parametrize("trust", [0, 100], ids=["doubted", "trusted"])
+def test_confidence_by_cells_is_that_of_the_least_certain(trust):
+    model, inputs = sometimes_halting()
+    with torch.no_grad():
+        model.halt_head.bias += trust
+    by_head = IterativePredictor(model, 6)(inputs)
+    by_cells = IterativePredictor(model, 6, confidence="cells")(inputs)
+    assert (by_cells.canvases == by_head.canvases).all()
+    assert (by_cells.steps == by_head.steps).all()  # rows stop by the head
+    for i, steps in enumerate(by_head.steps.tolist()):
+        with torch.no_grad():
+            logits, halt = model(torch.from_numpy(inputs[i : i + 1]), steps=steps)
+        filled = logits[0][torch.from_numpy(inputs[i] == MASK)].softmax(dim=-1)
+        least = min(float(halt.sigmoid()), *filled.amax(dim=-1).tolist())
+        np.testing.assert_allclose(by_cells.confidence[i], least, atol=1e-5)
+    assert ((by_cells.confidence < by_head.confidence - 1e-3).any()) == bool(trust)
+
+
+def test_an_unknown_source_of_confidence_is_refused():
+    with pytest.raises(ValueError, match="confidence"):
+        IterativePredictor(tiny_trm(), 6, confidence="digits")
+
+
 def test_patience_stops_a_distrusted_row_once_it_is_unchanged():
     model, inputs = sometimes_halting()
     with torch.no_grad():

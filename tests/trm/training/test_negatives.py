@@ -394,6 +394,7 @@ def test_a_run_logs_the_confidence_on_negatives(command, debug, tmp_path):
     extra = tmp_path / "extra.yaml"
     extra.write_text(EXTRA)
     more = ("--model.patience", 4, "--trainer.log_every_n_steps", 1, "--trainer.max_epochs", 1)
+    more += ("--model.confidence", "cells")
     command("fit", *debug, "--config", extra, *more, folder=tmp_path, pictures=True)
     events = events_of(tmp_path)
     scalars = events.Tags()["scalars"]
@@ -407,8 +408,10 @@ def test_a_run_logs_the_confidence_on_negatives(command, debug, tmp_path):
     assert held["CanvasDataModule"]["negatives"] == kinds
     solver = load_solver(next(tmp_path.rglob("last.ckpt")), device="cpu")
     assert solver.predictor.patience == 4
+    assert solver.predictor.confidence == "cells"
     assert solver.trained_symmetries == tuple(SYMMETRIES)
     card = model_card(next(tmp_path.rglob("last.ckpt")))
+    assert "**Confidence.** That in a row is the lesser" in card
     assert "taught by negatives, 20 % `turned`, 20 % `guessed`, 10 % `digit`" in card
 
 
