@@ -30,7 +30,8 @@ from trm.models.gpt import GPT
 from trm.models.positions import make_position
 from trm.models.recursive import TinyRecursiveModel
 from trm.runtime.devices import open_devices
-from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
+from trm.solving.calibration import Calibration, fit_calibration
+from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver, solve_watched
 from trm.solving.voting_settings import Voting

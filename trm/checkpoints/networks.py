@@ -23,8 +23,8 @@ from trm.checkpoints.loading import (
 )
 from trm.families import NETWORKS, today
 from trm.runtime.torch_settings import standard_settings
+from trm.solving.calibration import Calibration
 from trm.solving.families import family_named
-from trm.solving.gpt_predictor import Calibration
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
 

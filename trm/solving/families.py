@@ -14,7 +14,8 @@ from canvas.choices import class_name
 from trm.families import FAMILIES, load
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel
-from trm.solving.gpt_predictor import Calibration, GPTPredictor
+from trm.solving.calibration import Calibration
+from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.predictor import Predictor
 
@@ -50,7 +51,8 @@ class Family:
 
 
 def _iterative(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:
-    more = {name: about[name] for name in ("patience", "confidence") if name in about}
+    settings = "patience", "confidence", "calibration"
+    more = {name: about[name] for name in settings if name in about}
     return IterativePredictor(build(about), steps or about["solve_steps"], **more)
 
 

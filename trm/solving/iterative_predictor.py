@@ -11,6 +11,7 @@ from canvas import symbols
 from canvas.choices import check_choice
 from trm.models.iterative import IterativeModel, Loop, Settling
 from trm.runtime.torch_settings import standard_settings, tensor_for
+from trm.solving.calibration import Calibration
 from trm.solving.noise import Noise, random_state
 from trm.solving.predictor import ConfidenceCurve, Predictor, Trace, Traits
 from trm.solving.rows import Prediction
@@ -47,8 +48,10 @@ class IterativePredictor(Predictor):
 
             - ``head``: the probability of the halting head.
             - ``cells``: the lesser of that and the softmax probability of the least certain cell
-              that is filled in. A row is correct only if the canvas can be read and every cell is
-              right; the head judges the first, the cells the second.
+              that is filled in, calibrated. A row is correct only if the canvas can be read and
+              every cell is right; the head judges the first, the cells the second.
+        calibration: returns calibrated probabilities, float32 [N], of log-probabilities [N] of
+            ``cells``; None: the probabilities as they are.
 
     Raises:
         ValueError: ``max_steps`` or ``patience`` is below 1, or ``confidence`` is another word.
@@ -62,6 +65,7 @@ class IterativePredictor(Predictor):
         patience: int | None = None,
         filled_in: Callable[[Tensor], Tensor] | None = None,
         confidence: str = "head",
+        calibration: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> None:
         if max_steps < 1:
             raise ValueError(f"a row takes at least one supervision step, not {max_steps}")
@@ -69,7 +73,7 @@ class IterativePredictor(Predictor):
             raise ValueError(f"a patience is one unchanged step or more, not {patience}")
         check_choice("confidence", confidence, CONFIDENCES)
         self.model, self.max_steps, self.halt, self.patience = model, max_steps, halt, patience
-        self.confidence = confidence
+        self.confidence, self.calibration = confidence, calibration or Calibration()
         self.filled_in = filled_in or (lambda tokens: tokens == symbols.MASK)
         self.traits = Traits(
             stepwise=True, noisy=True, translation_invariant=model.translation_invariant
@@ -136,8 +140,9 @@ class IterativePredictor(Predictor):
         head = halt_logits.float().sigmoid()
         if self.confidence == "head":
             return head
-        likeliest = logits.float().softmax(dim=-1).amax(dim=-1)
-        return head.minimum(likeliest.masked_fill(~filled_in, 1).flatten(1).amin(dim=1))
+        log_p = logits.float().log_softmax(dim=-1).amax(dim=-1).masked_fill(~filled_in, 0)
+        cells = self.calibration(log_p.flatten(1).amin(dim=1).cpu().numpy())
+        return head.minimum(torch.from_numpy(cells).to(head))
 
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
         """See `Predictor`. A curve has a point for each step, also after a row has settled."""

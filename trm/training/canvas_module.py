@@ -21,6 +21,7 @@ from trm.checkpoints import AUXILIARY, AUXILIARY_HEAD, CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.content import network_entry, plain
 from trm.families import released
 from trm.runtime.torch_settings import standard_settings
+from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
 from trm.solving.teacher_forced import TeacherForced, teacher_forced
@@ -99,6 +100,9 @@ class CanvasModule(L.LightningModule):
         self.compile_steps = compile
         self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by `trained`'s settings
         self._totals: Figures = {}  # of a validation: sums in place of means
+        self.calibration = Calibration()  # of the confidence, if validations fit one
+        # Log-probabilities of a validation's rows, and whether these are correct.
+        self._judged: list[tuple[np.ndarray, np.ndarray]] = []
         self.counts: dict[str, int] = {}  # over which each figure of the last validation is a mean
 
     @property
@@ -316,6 +320,20 @@ class CanvasModule(L.LightningModule):
                 add_dataloader_idx=False,
             )
 
+        if self._judged:
+            self._calibrate()
+
+    def _calibrate(self) -> None:
+        """Fit the calibration to the rows of a validation."""
+        judged = [part for device in self.gathered(self._judged) for part in device]
+        self._judged = []
+        log_probs, right = (np.concatenate(parts) for parts in zip(*judged, strict=True))
+        self.calibration = fit_calibration(log_probs, right)
+        if "validation/confidence_accuracy" not in self._totals:
+            # Measured on the rows of the fit: there are hundreds for each of its two parameters.
+            accuracy = ((self.calibration(log_probs) > 0.5) == right).mean()
+            self.log("validation/confidence_accuracy", float(accuracy), sync_dist=True)
+
     on_test_epoch_start = on_validation_epoch_start
     on_test_epoch_end = on_validation_epoch_end
 
@@ -341,6 +359,8 @@ class CanvasModule(L.LightningModule):
             ValueError: the checkpoint holds another model, or a run resumes with other heads.
         """
         self.check_weights(checkpoint)
+        if found := checkpoint.get(CHECKPOINT_KEY, {}).get("calibration"):
+            self.calibration = Calibration(**found)
         held = checkpoint.get("state_dict", {})
         mine = {name: part for name, part in self.state_dict().items() if is_auxiliary(name)}
         theirs = {name: part for name, part in held.items() if is_auxiliary(name)}

@@ -14,12 +14,11 @@ from torch import Tensor
 from augment.symmetry import SYMMETRIES
 from canvas.drawing import IGNORE, WorkedDrawing, sequences
 from canvas.problems import Problems
-from trm.checkpoints import CHECKPOINT_KEY
 from trm.models.gpt import GPT
 from trm.models.pauses import SIGNS
 from trm.runtime.limits import MOST_STEPS
 from trm.runtime.torch_settings import standard_settings
-from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
+from trm.solving.gpt_predictor import GPTPredictor
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.configs import check_range
 from trm.training.data import CanvasDataModule
@@ -142,9 +141,6 @@ class GPTModule(CanvasModule):
             halting = ("loss_cells", "loss_halting", "halting_accuracy")
             halts = (f"train/{name}" for name in halting)
             self.charted = (*self.charted, *halts, "validation/supervision_steps")
-        self.calibration = Calibration()
-        # Log-probabilities of a validation's rows, and whether these are correct.
-        self._judged: list[tuple[np.ndarray, np.ndarray]] = []
 
     @property
     def state_width(self) -> int:
@@ -215,17 +211,3 @@ class GPTModule(CanvasModule):
         forced = validated.forced
         self._judged.append((forced.filled.confidence, forced.rows_exact))
         return {"validated": validated}
-
-    def on_validation_epoch_end(self) -> None:
-        super().on_validation_epoch_end()
-        judged = [part for device in self.gathered(self._judged) for part in device]
-        self._judged = []
-        log_probs, right = (np.concatenate(parts) for parts in zip(*judged, strict=True))
-        self.calibration = fit_calibration(log_probs, right)
-        # Measured on the rows of the fit: there are hundreds for each of its two parameters.
-        accuracy = ((self.calibration(log_probs) > 0.5) == right).mean()
-        self.log("validation/confidence_accuracy", float(accuracy), sync_dist=True)
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        super().on_load_checkpoint(checkpoint)
-        self.calibration = Calibration(**checkpoint[CHECKPOINT_KEY]["calibration"])

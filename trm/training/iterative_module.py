@@ -1,5 +1,6 @@
 """LightningModule for any iterative model."""
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from lightning.fabric.utilities import move_data_to_device
 from augment.views import View, apply_views
 from canvas.choices import check_choice
 from canvas.drawing import RowSteps, WorkedDrawing, row_steps
+from canvas.problems import Problems
 from canvas.symbols import PAD
 from trm.models.iterative import Batch, IterativeModel
 from trm.runtime.limits import MOST_STEPS
@@ -36,7 +38,8 @@ class IterativeModule(CanvasModule):
         patience: unchanged steps after which a row stops in solving even if the model predicts
             that it is incorrect; None: it takes all steps.
         confidence: where the confidence in a row comes from: the halting ``head``, or the lesser of
-            that and the probability of the row's least certain cell (``cells``).
+            that and the probability of the row's least certain cell (``cells``), which is
+            calibrated on the rows of every validation.
         more: see `CanvasModule`; the seed is that of random initial states and halting.
     """
 
@@ -184,15 +187,38 @@ class IterativeModule(CanvasModule):
             figures["confidence_correct"] = (correct.mean(), len(correct))
         return figures
 
+    def validation_step(
+        self, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> dict[str, Any]:
+        # Training or longer problems are not used for calibration.
+        if self.confidence == "cells" and not dataloader_idx:
+            steps, predictor = self.steps_of(batch), self.predictor()
+            predictor.calibration = np.asarray
+            found = predictor(steps.inputs)
+            right = (found.canvases == steps.labels) | ~steps.answer
+            self._judged.append((found.confidence, right.all(axis=(1, 2))))
+        return super().validation_step(batch, batch_idx, dataloader_idx)
+
+    def steps_of(self, batch: tuple[Problems, WorkedDrawing]) -> Any:
+        """Return the samples of a validation: ``inputs``, ``labels``, ``answer``, [B, H, W]."""
+        return row_steps(batch[1])
+
     def predictor(self) -> IterativePredictor:
         return IterativePredictor(
-            self.model, self.solve_steps, patience=self.patience, confidence=self.confidence
+            self.model,
+            self.solve_steps,
+            patience=self.patience,
+            confidence=self.confidence,
+            calibration=self.calibration,
         )
 
     def about(self) -> dict[str, Any]:
-        patience = {} if self.patience is None else {"patience": self.patience}
-        confidence = {} if self.confidence == "head" else {"confidence": self.confidence}
-        return {"solve_steps": self.solve_steps, **patience, **confidence}
+        about: dict[str, Any] = {"solve_steps": self.solve_steps}
+        if self.patience is not None:
+            about["patience"] = self.patience
+        if self.confidence == "cells":
+            about |= {"confidence": "cells", "calibration": asdict(self.calibration)}
+        return about
 
 
 def _one_row_each(drawing: WorkedDrawing) -> RowSteps:

@@ -84,6 +84,9 @@ class PuzzleModule(IterativeModule):
         predictor.filled_in = self.data.format.inside
         return predictor
 
+    def steps_of(self, batch: PuzzleBatch) -> PuzzleBatch:  # type: ignore[override]
+        return batch
+
     def solver(self) -> PuzzleSolver:
         """Return the solver of puzzles, in one view."""
         data = self.data

@@ -26,7 +26,8 @@ from trm.evaluation.measure import EvaluationSettings, measure, measure_cell
 from trm.io.files import versions
 from trm.runtime.processes import ending_by_signals
 from trm.runtime.progress import Meter, listening
-from trm.solving.gpt_predictor import Calibration, GPTPredictor
+from trm.solving.calibration import Calibration
+from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.predictor import Sampling
 from trm.solving.rows import Prediction
 from trm.solving.solver import Solver

@@ -11,7 +11,8 @@ from trm.extras.analysis.record import SequenceRecorder
 from trm.models.configs import POSITIONS, GPTConfig
 from trm.models.gpt import GPT
 from trm.models.pauses import FIRST, Pauses
-from trm.solving.gpt_predictor import Calibration, GPTPredictor
+from trm.solving.calibration import Calibration
+from trm.solving.gpt_predictor import GPTPredictor
 from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule
 from trm.training.samples import SequenceSamples

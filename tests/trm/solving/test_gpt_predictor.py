@@ -21,7 +21,8 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
 from trm.models.gpt import GPT, Generated
-from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
+from trm.solving.calibration import Calibration, fit_calibration
+from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.predictor import Sampling
 from trm.solving.rows import fill_row_by_row
 from trm.solving.solver import Solver

@@ -15,7 +15,8 @@ from canvas.drawing import Drawing
 from canvas.layouts import written_box
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, MASK
-from trm.solving.gpt_predictor import Calibration, GPTPredictor
+from trm.solving.calibration import Calibration
+from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.orientation import _guesses, given_view, relative
 from trm.solving.solver import Solver, solve_watched

@@ -10,6 +10,7 @@ from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.models.iterative import PATIENCE, Loop, Settling
 from trm.models.recursive import TinyRecursiveModel
+from trm.solving.calibration import Calibration
 from trm.solving.iterative_predictor import IterativePredictor, Step
 from trm.solving.rows import fill_row_by_row
 from trm.solving.teacher_forced import teacher_forced
@@ -158,13 +159,20 @@ def test_confidence_by_cells_is_that_of_the_least_certain(trust):
     by_cells = IterativePredictor(model, 6, confidence="cells")(inputs)
     assert (by_cells.canvases == by_head.canvases).all()
     assert (by_cells.steps == by_head.steps).all()  # rows stop by the head
-    for i, steps in enumerate(by_head.steps.tolist()):
+    least = []
+    for canvas, steps in zip(inputs, by_head.steps.tolist(), strict=True):
         with torch.no_grad():
-            logits, halt = model(torch.from_numpy(inputs[i : i + 1]), steps=steps)
-        filled = logits[0][torch.from_numpy(inputs[i] == MASK)].softmax(dim=-1)
-        least = min(float(halt.sigmoid()), *filled.amax(dim=-1).tolist())
-        np.testing.assert_allclose(by_cells.confidence[i], least, atol=1e-5)
+            logits, _ = model(torch.from_numpy(canvas[None]), steps=steps)
+        filled = logits[0][torch.from_numpy(canvas == MASK)].softmax(dim=-1)
+        least.append(float(filled.amax(dim=-1).min()))
+    np.testing.assert_allclose(
+        by_cells.confidence, np.minimum(by_head.confidence, least), atol=1e-5
+    )
     assert ((by_cells.confidence < by_head.confidence - 1e-3).any()) == bool(trust)
+    doubt = Calibration(1, -3)
+    doubting = IterativePredictor(model, 6, confidence="cells", calibration=doubt)(inputs)
+    expected = np.minimum(by_head.confidence, doubt(np.log(least)))
+    np.testing.assert_allclose(doubting.confidence, expected, atol=1e-5)
 
 
 def test_an_unknown_source_of_confidence_is_refused():

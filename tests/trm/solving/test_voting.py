@@ -22,7 +22,8 @@ from canvas.symbols import BLANK, DIGIT_ZERO, MASK, VOCAB_SIZE, encode
 from trm.cells.predictor import CellPredictor
 from trm.models.iterative import IterativeModel, Loop
 from trm.models.recursive import TinyRecursiveModel
-from trm.solving.gpt_predictor import Calibration, GPTPredictor
+from trm.solving.calibration import Calibration
+from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.noise import Noise
 from trm.solving.rows import in_views

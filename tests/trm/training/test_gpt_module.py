@@ -17,7 +17,8 @@ from trm.checkpoints import CHECKPOINT_KEY
 from trm.checkpoints.loading import load_solver
 from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
-from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
+from trm.solving.calibration import Calibration, fit_calibration
+from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.teacher_forced import teacher_forced
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule

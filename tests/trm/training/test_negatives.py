@@ -23,9 +23,11 @@ from canvas.problems import Problems, split_of
 from canvas.symbols import BLANK, DIGIT_OF, MASK
 from canvas.task import Task
 from trm.cells import CellModule, LatentModule
+from trm.checkpoints import CHECKPOINT_KEY
 from trm.checkpoints.loading import load_solver
 from trm.extras.model_card import model_card
 from trm.models.iterative import Loop
+from trm.solving.calibration import Calibration
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rows import Prediction
 from trm.solving.teacher_forced import teacher_forced
@@ -409,6 +411,8 @@ def test_a_run_logs_the_confidence_on_negatives(command, debug, tmp_path):
     solver = load_solver(next(tmp_path.rglob("last.ckpt")), device="cpu")
     assert solver.predictor.patience == 4
     assert solver.predictor.confidence == "cells"
+    fitted = last_of(tmp_path)[CHECKPOINT_KEY]["calibration"]
+    assert solver.predictor.calibration == Calibration(**fitted) != Calibration()
     assert solver.trained_symmetries == tuple(SYMMETRIES)
     card = model_card(next(tmp_path.rglob("last.ckpt")))
     assert "**Confidence.** That in a row is the lesser" in card

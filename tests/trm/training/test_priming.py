@@ -10,7 +10,8 @@ from trm.checkpoints.loading import primed_task
 from trm.evaluation.grid_cells import BOTH, FIRST, INSIDE, PRIMED, region_of
 from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
-from trm.solving.gpt_predictor import Calibration, GPTPredictor
+from trm.solving.calibration import Calibration
+from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.solver import Solver
 from trm.training.data import CanvasDataModule
 from trm.training.priming import PrimedProblems, Priming

@@ -10,7 +10,8 @@ from trm.extras.analysis.saliency import explain
 from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
-from trm.solving.gpt_predictor import Calibration, GPTPredictor
+from trm.solving.calibration import Calibration
+from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 
 TASK = Addition(digits=(1, 2))
