@@ -1,6 +1,6 @@
 """Breadth by the verifier: noisy rollouts of a problem, of which the most confident one is taken.
 
-    python benchmarks/breadth.py --checkpoint trm-lattice-seed0 --digits 12 12
+    python benchmarks/breadth.py --checkpoint trm-lattice-whole-seed0 --digits 12 12
 
 Held-out problems of the test split, upright. Each is solved free-running in ``--rollouts`` ways:
 once without noise, and then with noise on z_H before each supervision step. *Chosen*: the solution

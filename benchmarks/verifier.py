@@ -1,6 +1,6 @@
 """Confidence in incorrect canvases of each kind, in range and beyond.
 
-    python benchmarks/verifier.py --checkpoint trm-lattice-seed0 --digits 4 8
+    python benchmarks/verifier.py --checkpoint trm-lattice-whole-seed0 --digits 4 8
 
 Row steps of held-out problems: ordinary ones, and those of `data.negatives`, as in training
 (turned, guessed, with a wrong digit or other rows above, with the model's own incorrect rows

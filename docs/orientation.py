@@ -1,6 +1,6 @@
 """Draw orientation.png: a canvas that is given turned, eight guesses of it, and the one that wins.
 
-python docs/orientation.py --checkpoint trm-lattice-seed0 1234x5678 --view r90
+python docs/orientation.py --checkpoint trm-lattice-whole-seed0 1234x5678 --view r90
 """
 
 import argparse
@@ -23,7 +23,7 @@ def main() -> None:
     """Solve a turned canvas; draw it with its guesses and the solution of the winner."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("problem", nargs="?", default="1234x5678")
-    parser.add_argument("--checkpoint", default="trm-lattice-seed0")
+    parser.add_argument("--checkpoint", default="trm-lattice-whole-seed0")
     parser.add_argument("--view", default="r90", help="the symmetry by which it is given turned")
     args = parser.parse_args()
     voting = Voting(given=args.view, vote="max_confidence", per="solution")

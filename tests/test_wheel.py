@@ -14,7 +14,7 @@ from zipfile import ZipFile
 import pytest
 
 PACKAGES = ("canvas", "augment", "trm")
-WEIGHTS = "docs/models/trm-lattice-seed0.safetensors"  # of the recursive transformer
+WEIGHTS = "docs/models/trm-lattice-whole-seed0.safetensors"  # of the recursive transformer
 PIP = [sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check"]
 ENVIRONMENT = {
     name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_"))
@@ -87,13 +87,13 @@ def test_commands_run_from_the_installed_wheel_with_its_configs(repository, inst
         done(installed / "trm", *words.split(), folder=tmp_path)
         for words in (
             *("--version", "configs", "configs quickstart", "models"),
-            "solve --checkpoint trm-lattice-seed0 --view random --quiet 12x34",
+            "solve --checkpoint trm-lattice-whole-seed0 --view random --quiet 12x34",
         )
     )
     assert version.startswith("trm ")
     assert len(configs.splitlines()) == len(list((repository / "configs").rglob("*.yaml")))
     assert models.startswith("Recursive transformers: ")
-    assert all(name in models.split() for name in ("trm-lattice-seed0", "lattice"))
+    assert all(name in models.split() for name in ("trm-lattice-whole-seed0", "lattice"))
     assert "12 x 34 = 408 (correct" in solved
     assert "run the command in the top folder of a checkout, or name a file" in models
     in_checkout = done(installed / "trm", "models", "--all", folder=repository)

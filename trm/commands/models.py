@@ -23,7 +23,7 @@ TESTED = ("recursive", "GPT")  # families without proofs
 # First words of a family's name, and what its models are good for.
 GOOD_FOR = {
     "recursive": "Recursive transformers: learned, and sometimes wrong; augmented views can vote "
-    "(--views 8). trm-lattice-seed0 solves longer numbers, in any orientation (--view random)",
+    "(--views 8). trm-lattice-whole-seed0 solves longer numbers in any orientation (--view random)",
     "GPT": "GPTs: baselines that write the canvas as a sequence; correct in the range of training",
     "cell model": "Cell models: proved correct at every length, but for those with a star, which "
     "were tested",

@@ -34,8 +34,8 @@ _NEIGHBOURHOODS = {
 }
 
 _BY_CELLS = (
-    "**Confidence.** That in a row is the lesser of the halting head's probability and that of the "
-    "row's least certain cell (`model.confidence: cells`)."
+    "**Confidence.** That in a row is the lesser of the halting head's probability and the "
+    "calibrated one of the row's least certain cell (`model.confidence: cells`)."
 )
 
 # Entries of a proof that a file of weights repeats.

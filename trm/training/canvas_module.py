@@ -75,10 +75,12 @@ class CanvasModule(L.LightningModule):
         samples: data set of training batches.
         charted: names of figures in charts, beside those that all modules log.
         threads: most threads that its operations gain from; None: PyTorch's default.
+        calibrates: whether its validations fit the calibration of the confidence.
     """
 
     samples: type[TrainingSamples] = RowStepSamples
     threads: int | None = None
+    calibrates = False
     charted: tuple[str, ...] = ()
     compiled_method: str  # name of the model's method to compile, if any
 
@@ -320,13 +322,15 @@ class CanvasModule(L.LightningModule):
                 add_dataloader_idx=False,
             )
 
-        if self._judged:
+        if self.calibrates:
             self._calibrate()
 
     def _calibrate(self) -> None:
         """Fit the calibration to the rows of a validation."""
         judged = [part for device in self.gathered(self._judged) for part in device]
         self._judged = []
+        if not judged:  # a test fits none
+            return
         log_probs, right = (np.concatenate(parts) for parts in zip(*judged, strict=True))
         self.calibration = fit_calibration(log_probs, right)
         if "validation/confidence_accuracy" not in self._totals:

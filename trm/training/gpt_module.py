@@ -106,6 +106,7 @@ class GPTModule(CanvasModule):
     """
 
     samples = SequenceSamples
+    calibrates = True
     charted: tuple[str, ...] = ("train/cell_accuracy",)
     compiled_method = "hidden"
 

@@ -86,6 +86,7 @@ class IterativeModule(CanvasModule):
         super().__init__(network, **more)
         self.depth, self.loss = depth, loss
         self.solve_steps, self.patience, self.confidence = solve_steps, patience, confidence
+        self.calibrates = confidence == "cells"
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
 
     @standard_settings()
@@ -191,7 +192,7 @@ class IterativeModule(CanvasModule):
         self, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Any]:
         # Training or longer problems are not used for calibration.
-        if self.confidence == "cells" and not dataloader_idx:
+        if self.calibrates and not dataloader_idx:
             steps, predictor = self.steps_of(batch), self.predictor()
             predictor.calibration = np.asarray
             found = predictor(steps.inputs)
