@@ -48,6 +48,7 @@ class PuzzleFormat:
     pad: int | None = None  # id of cells outside a puzzle, which are copied; None: none
     ignored: int | None = None  # label of cells that are neither learned nor scored; None: of none
     characters: str = ""  # character of each id, in text and pictures; empty: the ids themselves
+    unknown: str = ""  # character of the cells to fill in, as of Sudoku; empty: all cells are
 
     def __post_init__(self) -> None:
         for name, most in (("height", _MOST_CELLS), ("width", _MOST_CELLS)):
@@ -65,6 +66,11 @@ class PuzzleFormat:
                 f"characters has one character for each of the {self.vocab_size} symbols, all "
                 f"different, not {text!r}"
             )
+        if self.unknown and (len(self.unknown) > 1 or self.unknown not in text):
+            raise ValueError(
+                f"unknown is the character of cells to fill in, one of {text or 'characters'}, not "
+                f"{self.unknown!r}"
+            )
         if any(one.isspace() for one in text):
             raise ValueError("characters: a blank has no place in a line of text, take another")
 
@@ -76,6 +82,12 @@ class PuzzleFormat:
     def inside(self, inputs: Any) -> Any:
         """Return the cells of puzzles that are filled in, bool of the shape of ``inputs``."""
         return inputs == inputs if self.pad is None else inputs != self.pad
+
+    def asked(self, inputs: Any) -> Any:
+        """Return the cells that a model fills in, bool of the shape of ``inputs``."""
+        if not self.unknown:
+            return self.inside(inputs)
+        return inputs == self.characters.index(self.unknown)
 
     def to_text(self, canvas: np.ndarray) -> str:
         """Return a canvas as a line: its characters, or its ids with blanks between them."""
@@ -131,7 +143,8 @@ def read_format(folder: str | Path, split: str = "train", **more: Any) -> Puzzle
         folder: of the splits.
         split: ``train`` or ``test``.
         more: ``height``, ``width`` and ``characters`` in place of those of the file; None or an
-            empty text: those of the file. One side alone is enough.
+            empty text: those of the file. One side alone is enough. ``unknown``: see
+            `PuzzleFormat`.
 
     Raises:
         FileNotFoundError: there is no such folder or file.
@@ -320,6 +333,7 @@ def _format(
     height: int | None = None,
     width: int | None = None,
     characters: str | None = None,
+    unknown: str | None = None,
 ) -> PuzzleFormat:
     missing = [name for name in ("vocab_size", "seq_len") if name not in about]
     if missing:
@@ -339,6 +353,7 @@ def _format(
             about.get("pad_id"),
             about.get("ignore_label_id"),
             characters or about.get("characters") or "",
+            unknown or "",
         )
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None

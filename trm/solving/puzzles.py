@@ -115,7 +115,7 @@ class PuzzleSolver:
         ]
         of, every = flattened(views)
         seen = in_views(self.predictor, inputs[of], every)
-        voted, decisions = vote_on(voting.vote, seen, of, inputs, inside)
+        voted, decisions = vote_on(voting.vote, seen, of, inputs, self.format.asked(inputs))
         agreement = np.array([decision.agreement for decision in decisions], np.float32)
         figures = voted.confidence, voted.steps, voted.settled
         return SolvedPuzzles(voted.canvases, *figures, np.bincount(of), agreement)
@@ -146,4 +146,4 @@ class PuzzleSolver:
         """
         self.check_size(*inputs.shape[1:])
         seen, confidence, _ = self.predictor.watched(inputs, steps or self.predictor.max_steps)
-        return np.where(self.format.inside(inputs), seen, inputs), confidence
+        return np.where(self.format.asked(inputs), seen, inputs), confidence

@@ -76,10 +76,14 @@ class PuzzleSamples(Dataset):
         return first + random_below(word, end - first)
 
     def changed(self, batch: PuzzleBatch, index: np.ndarray) -> PuzzleBatch:
-        """Return equivalents of puzzles, with cells revealed."""
+        """Return equivalents of puzzles, with cells revealed and labels of unknown cells alone."""
         key = keys(self.seed, "train", 0, index, _EQUIVALENT)
         if self.revealed:
             batch = batch._replace(inputs=reveal(*batch, self.revealed, key))
+        if self.puzzles.format.unknown:
+            asked = self.puzzles.format.asked(batch.inputs)
+            labels = np.where(asked, batch.labels, IGNORE)
+            batch = batch._replace(labels=labels, answer=batch.answer & asked)
         if self.equivalents is None:
             return batch
         characters = self.puzzles.format.characters
@@ -140,6 +144,8 @@ class PuzzleDataModule(EpochDataModule):
         height: of the canvas; null: that of the folder, or else it is a square.
         width: as ``height``.
         characters: one for each symbol, in files of text; null: those of the folder.
+        unknown: character of the cells to fill in. All others are copied, and not learned; null:
+            all cells are filled in.
         seed: of all random numbers.
         workers: processes that draw samples; 0 draws them in the training process.
 
@@ -161,6 +167,7 @@ class PuzzleDataModule(EpochDataModule):
         height: int | None = None,
         width: int | None = None,
         characters: str | None = None,
+        unknown: str | None = None,
         seed: int = 0,
         workers: int = 0,
     ) -> None:
@@ -171,6 +178,7 @@ class PuzzleDataModule(EpochDataModule):
         for name in self.symmetries:
             check_choice("data.symmetries: a name", name, SYMMETRIES)
         self._more = {"height": height, "width": width, "characters": characters}
+        self._more |= {"unknown": unknown}
         high, wide = self.format.height, self.format.width
         check_range("data.revealed", revealed, 0, 1)
         self.equivalents, self.revealed = equivalents, revealed

@@ -81,7 +81,7 @@ class PuzzleModule(IterativeModule):
 
     def predictor(self) -> IterativePredictor:
         predictor = super().predictor()
-        predictor.filled_in = self.data.format.inside
+        predictor.filled_in = self.data.format.asked
         return predictor
 
     def steps_of(self, batch: PuzzleBatch) -> PuzzleBatch:  # type: ignore[override]

@@ -171,6 +171,7 @@ def test_options_that_puzzles_lack_are_refused(fitted, checkpoint, command, tmp_
         (("--data.symmetries", "[up]"), "must be one of e, r90"),
         (("--data.equivalents.symbols", "125"), "'5' is no symbol of these puzzles"),
         (("--data.equivalents.band", "3"), "3 does not divide a canvas of 4 x 4"),
+        (("--data.unknown", "5"), "unknown is the character of cells to fill in, one of ~.1234"),
         (("--data.revealed", "2"), "data.revealed is from 0 to 1"),
         (("--data.shifts", "true", "--model.auxiliary", "{carry: 1.0}"), "puzzles have no sub"),
         (("--data.validation_problems", "99"), "holds out all 12 groups"),
@@ -249,6 +250,21 @@ def test_equivalents_of_samples_are_solved_by_their_labels(arrays):
     plain = PuzzleSamples(puzzles, groups, 0, 200).__getitems__(range(200))
     assert (inputs > 1).sum() > (plain["inputs"].numpy() > 1).sum()
     assert len({one.tobytes() for one in labels}) > len(puzzles)
+
+
+def test_known_cells_are_copied_and_not_learned(arrays):
+    puzzles = read_puzzles(arrays / "data/sudoku4", "train", unknown=".")
+    groups = np.arange(len(puzzles.groups) - 1)
+    batch = PuzzleSamples(puzzles, groups, 0, 9, revealed=0.5).__getitems__(range(9))
+    unknown = batch["inputs"] == 1
+    assert torch.equal(batch["answer"], unknown)
+    assert torch.equal(batch["labels"] == IGNORE, ~unknown)
+    model = tiny_trm(height=4, width=4, vocab_size=6, position="learned_2d")
+    predictor = IterativePredictor(model, 1, filled_in=puzzles.format.asked)
+    solved = PuzzleSolver(predictor, puzzles.format).solve(puzzles.inputs)
+    known = puzzles.inputs > 1
+    assert (solved.canvases == puzzles.inputs)[known].all()
+    assert (solved.canvases != puzzles.inputs).any()
 
 
 def test_held_out_groups_are_never_drawn(arrays):
