@@ -132,6 +132,7 @@ def test_a_working_folder_that_was_removed_is_named(words, tmp_path, monkeypatch
 
 
 def test_missing_packages_are_named_with_a_remedy(command, monkeypatch):
+    monkeypatch.setattr("trm.training.cli._PARSERS", {})  # as in a new process
     monkeypatch.setitem(sys.modules, "lightning", None)  # importing it fails
     # With pictures: without them, lightning is imported before.
     ran = command("fit", "--config", "debug", pictures=True, code=1)
