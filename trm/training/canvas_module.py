@@ -104,7 +104,7 @@ class CanvasModule(L.LightningModule):
         self._totals: Figures = {}  # of a validation: sums in place of means
         self.calibration = Calibration()  # of the confidence, if validations fit one
         # Log-probabilities of a validation's rows, and whether these are correct.
-        self._judged: list[tuple[np.ndarray, np.ndarray]] = []
+        self._scored: list[tuple[np.ndarray, np.ndarray]] = []
         self.counts: dict[str, int] = {}  # over which each figure of the last validation is a mean
 
     @property
@@ -327,11 +327,11 @@ class CanvasModule(L.LightningModule):
 
     def _calibrate(self) -> None:
         """Fit the calibration to the rows of a validation."""
-        judged = [part for device in self.gathered(self._judged) for part in device]
-        self._judged = []
-        if not judged:  # a test fits none
+        scored = [part for device in self.gathered(self._scored) for part in device]
+        self._scored = []
+        if not scored:  # a test fits none
             return
-        log_probs, right = (np.concatenate(parts) for parts in zip(*judged, strict=True))
+        log_probs, right = (np.concatenate(parts) for parts in zip(*scored, strict=True))
         self.calibration = fit_calibration(log_probs, right)
         if "validation/confidence_accuracy" not in self._totals:
             # Measured on the rows of the fit: there are hundreds for each of its two parameters.

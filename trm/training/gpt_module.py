@@ -210,5 +210,5 @@ class GPTModule(CanvasModule):
         predictor = self._predictor(np.asarray)
         validated = self.score(batch, "validation", predictor)
         forced = validated.forced
-        self._judged.append((forced.filled.confidence, forced.rows_exact))
+        self._scored.append((forced.filled.confidence, forced.rows_exact))
         return {"validated": validated}

@@ -16,6 +16,7 @@ from trm.models.iterative import Batch, IterativeModel
 from trm.runtime.limits import MOST_STEPS
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.iterative_predictor import CONFIDENCES, IterativePredictor
+from trm.solving.rows import in_views
 from trm.solving.teacher_forced import TeacherForced
 from trm.training.canvas_module import CanvasModule, Figures
 from trm.training.carry import Carry, carried_step
@@ -195,9 +196,9 @@ class IterativeModule(CanvasModule):
         if self.calibrates and not dataloader_idx:
             steps, predictor = self.steps_of(batch), self.predictor()
             predictor.calibration = np.asarray
-            found = predictor(steps.inputs)
+            found = in_views(predictor, steps.inputs, [View()] * len(steps.inputs))
             right = (found.canvases == steps.labels) | ~steps.answer
-            self._judged.append((found.confidence, right.all(axis=(1, 2))))
+            self._scored.append((found.confidence, right.all(axis=(1, 2))))
         return super().validation_step(batch, batch_idx, dataloader_idx)
 
     def steps_of(self, batch: tuple[Problems, WorkedDrawing]) -> Any:

@@ -31,7 +31,7 @@ Figures = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Objective:
-    """What is learned in a supervision step.
+    """Objective of a supervision step.
 
     Attributes:
         loss: of cells, a name in `LOSSES`.

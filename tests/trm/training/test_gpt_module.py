@@ -74,7 +74,7 @@ def test_a_calibration_fits_validation_rows_and_is_saved(trained_gpt):
     again = fit_calibration(scores, right)
     assert (again.scale, again.offset) == pytest.approx((kept.scale, kept.offset), rel=1e-3)
     mine = module()  # of two devices, which gather what they have judged
-    mine._judged, other = [(scores[:7], right[:7])], [(scores[7:], right[7:])]
+    mine._scored, other = [(scores[:7], right[:7])], [(scores[7:], right[7:])]
     mine.gathered, mine.log = lambda judged: [judged, other], lambda *_, **__: None
     mine.on_validation_epoch_end()
     assert mine.calibration == again
