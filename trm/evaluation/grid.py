@@ -323,7 +323,9 @@ class Grid(dict[str, Any]):
             if given := voting.get("given"):
                 how = "randomly turned" if given == ANY else f"turned ({given})"
                 guesses = len(voting["symmetries"] or SYMMETRIES)
-                parts.append(f"canvases given {how}, {guesses} guesses of it that vote by {vote}")
+                both = ", both orders" if voting["orders"] > 1 else ""
+                guesses_vote = f"{guesses} guesses of it that vote by {vote}"
+                parts.append(f"canvases given {how}, {guesses_vote}{both}")
                 voting = {}
         if voting:
             parts.append(

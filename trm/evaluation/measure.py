@@ -375,8 +375,11 @@ def _wrong_rows(
 
 
 def _views(voting: Voting | None, solutions: list[Solution]) -> float | None:
-    """Return the mean views of a problem in one order of its operands; None without a vote."""
-    return float(np.mean([s.views for s in solutions])) / voting.orders if voting else None
+    """Return the mean views, or guesses, of one order of a problem; None without a vote."""
+    if voting is None:
+        return None
+    orders = voting.orders if voting.given is None else 1  # the second needs no guess
+    return float(np.mean([s.views for s in solutions])) / orders
 
 
 Settings = EvaluationSettings  # its released name

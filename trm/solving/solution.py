@@ -65,8 +65,11 @@ class Solution:
     views: int = 1  # different views of the problem, or orders, see `Voting`
     views_asked: int = 1  # number requested; a small canvas may have fewer
     rollouts: int = 1  # of each view
-    agreement: float = 1.0  # share of views that gave the answer; the lowest of voted rows
-    votes: list[list[Vote]] = field(default_factory=list)  # for each row, or for the solution
+    # Share of views that gave the answer, the lowest of voted rows; of guesses, of all confidence.
+    agreement: float = 1.0
+    # For each row, or for the solution. In an unknown orientation those of the guesses, then
+    # those of both orders of the operands, if both are solved.
+    votes: list[list[Vote]] = field(default_factory=list)
     # Most steps that the canvas can need, where all rows are filled in together; else None.
     longest_chain: int | None = None
     # Of a canvas in an unknown orientation, see `trm.solving.orientation`; else None.
@@ -120,7 +123,8 @@ class Solution:
             return ""
         counts = ", ".join(map(str, self.row_steps))
         if self.guess is not None:
-            return f"{unit}, all guesses together: {self.steps}"
+            orders = " and both orders" if len(self.votes) > 1 else ""
+            return f"{unit}, all guesses{orders} together: {self.steps}"
         if self.longest_chain is None:
             views = ", all views together" if self.votes else ""
             return f"{unit} per row{views}: {counts}"

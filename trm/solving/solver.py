@@ -195,19 +195,10 @@ class Solver:
             if on_row is not None and not self.predictor.traits.in_turn:
                 show_row_by_row(written, drawing, on_row)
             return self.solutions(problems, drawing, written)
+        if voting.orders == 2:
+            return self._both_orders(problems, drawing)
         if voting.given is not None:
             return solve_given(self, problems, drawing)
-        if voting.orders == 2:
-            solver = replace(self, voting=replace(voting, orders=1) if voting.samples > 2 else None)
-            with part(0, 1, 2):
-                first = solver.solve_drawing(problems, drawing)
-            reverse = [operands[::-1] for operands in problems.to_ints()]
-            with_truth = isinstance(drawing, WorkedDrawing)
-            if on_row is not None:  # only the first order is watched
-                solver = replace(solver, predictor=self.predictor.with_options(on_row=None))
-            with part(1, 2, 2):
-                second = solver.solve(Problems.from_ints(reverse, problems.base), with_truth)
-            return [agreed(voting.vote, *pair) for pair in zip(first, second, strict=True)]
         operands = problems.to_ints()
 
         def answers(i: int, canvas: np.ndarray) -> bool:
@@ -215,6 +206,41 @@ class Solver:
 
         written, decisions = solve_by_vote(self.predictor, voting, drawing, answers)
         return list(map(self._with_votes, self.solutions(problems, drawing, written), decisions))
+
+    def _both_orders(self, problems: Problems, drawing: Drawing) -> list[Solution]:
+        """Solve problems as they are and with their operands swapped; the two answers vote.
+
+        The operands of a canvas in an unknown orientation are those that the most confident guess
+        shows. If it shows none, or the model cannot swap them, its solution stays as it is.
+        """
+        voting = self.voting
+        assert voting is not None
+        given = voting.given is not None
+        solver = alone = replace(self, voting=None)
+        if given or voting.samples > 2:
+            solver = replace(self, voting=replace(voting, orders=1))
+        with part(0, 1, 2):
+            solutions = solver.solve_drawing(problems, drawing)
+        operands = map(self._shown, solutions) if given else problems.to_ints()
+        swapped = {i: one[::-1] for i, one in enumerate(operands) if one is not None}
+        if given:
+            solver = alone
+        if self.predictor.options.on_row is not None:  # only the first order is watched
+            solver = replace(solver, predictor=self.predictor.with_options(on_row=None))
+        reverse = Problems.from_ints([*swapped.values()], problems.base)
+        with part(1, 2, 2):
+            second = solver.solve(reverse, isinstance(drawing, WorkedDrawing))
+        for i, solution in zip(swapped, second, strict=True):
+            solutions[i] = agreed(voting.vote, solutions[i], solution)
+        return solutions
+
+    def _shown(self, solution: Solution) -> tuple[int, ...] | None:
+        """Return the operands that a solution shows; None: none that can be solved swapped."""
+        reading = self._read(solution.canvas, None)
+        if reading is None:
+            return None
+        swapped = Problems.from_ints([reading.operands[::-1]], self.task.base)
+        return None if any(self.misfits(swapped)) else reading.operands
 
     def solutions(
         self, problems: Problems, drawing: Drawing, written: FilledCanvases

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from augment.views import View, distinct_views
+from canvas import symbols
 from canvas.drawing import Drawing
 from trm.solving.predictor import Predictor
 from trm.solving.rows import FilledCanvases, Prediction, fill_row_by_row, in_views
@@ -198,6 +199,8 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
         order. Its canvas and steps may be those of the reversed order. The confidence is that of
         `posterior`, and all rows share it evenly.
     """
+    if other.operands != solution.operands[::-1]:  # a wrong guess of the orientation read others
+        other = replace(other, right_answer=solution.right_answer, truth=_nothing(other))
     both = [solution, other]
     texts = [one.answer_text for one in both]
     confidence = np.array([one.confidence for one in both])
@@ -207,18 +210,41 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
     combined = posterior(float(confidence[place]), float(confidence[1 - place]), agree)
     differ = "" if agree else "the two orders give different answers"
     reasons = (*(one.uncalibrated_reason for one in both), differ)
-    return replace(
+    votes = [Vote(*ballot) for ballot in decision.ballots]
+    combination = replace(
         won,
         problem=solution.problem,
         operands=solution.operands,
         in_range=solution.in_range,
         row_confidence=[combined ** (1 / rows)] * rows,
         uncalibrated_reason="; ".join(dict.fromkeys(filter(None, reasons))),
+    )
+    if solution.guess is not None:
+        steps = won.row_steps.copy()
+        steps[-1] += sum(both[1 - place].row_steps)
+        return replace(
+            combination,
+            row_steps=steps,
+            views=solution.views,
+            views_asked=solution.views_asked,
+            agreement=solution.agreement,
+            votes=[*solution.votes, votes],
+            view=solution.view,
+            guess=solution.guess,
+            readable=solution.readable,
+        )
+    return replace(
+        combination,
         views=solution.views + other.views,
         views_asked=solution.views_asked + other.views_asked,
         agreement=decision.agreement,
-        votes=[[Vote(*ballot) for ballot in decision.ballots]],
+        votes=[votes],
     )
+
+
+def _nothing(solution: Solution) -> np.ndarray | None:
+    """Return an empty canvas in place of the true solution, which a misread problem has none of."""
+    return None if solution.truth is None else np.full_like(solution.canvas, symbols.BLANK)
 
 
 def posterior(confidence: float, other: float, agree: bool) -> float:

@@ -121,10 +121,10 @@ class Voting:
 
     def _check_given(self, given: str) -> None:
         check_choice("a given view", given, (*SYMMETRIES, ANY))
-        if self.orders > 1 or self.rollouts > 1 or self.views > 1:
+        if self.rollouts > 1 or self.views > 1:
             raise ValueError(
                 "a canvas in an unknown orientation has a solution for each guess of it: "
-                "leave out --views, --orders and --rollouts"
+                "leave out --views and --rollouts"
             )
         if self.per != "solution":
             raise ValueError(
@@ -144,7 +144,6 @@ class Voting:
 
     @property
     def samples(self) -> int:
-        """Highest number of solutions of one problem: views x orders x rollouts, or guesses."""
-        if self.given is not None:
-            return len(self.guesses)
-        return self.views * self.orders * self.rollouts
+        """Highest number of solutions of one problem: views, or guesses, x orders x rollouts."""
+        views = self.views if self.given is None else len(self.guesses)
+        return views * self.orders * self.rollouts

@@ -175,6 +175,6 @@ def test_a_turned_prompt_is_shown_as_given_and_recognised(command, repository, t
     assert all(record["guess"] == record["view"] for record in records)
     assert all(record["readable_answer"] == record["answer"] for record in records)
     assert len({record["view"] for record in records}) > 1
-    for more in (("--watch",), ("--views", 4), ("--vote-per", "row"), ("--orders", 2)):
+    for more in (("--watch",), ("--views", 4), ("--vote-per", "row")):
         err = command("solve", "1x2", "--view", "e", *more, code=2).err
         assert "leave out" in err or "--vote-per solution" in err

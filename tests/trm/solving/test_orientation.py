@@ -9,6 +9,7 @@ from oracle import Oracle, Page
 from tiny import tiny_gpt, tiny_trm
 
 from augment.symmetry import SYMMETRIES, apply, compose, invert
+from canvas import symbols
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
 from canvas.drawing import Drawing
@@ -20,6 +21,7 @@ from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.orientation import _guesses, given_view, relative
 from trm.solving.solver import Solver, solve_watched
+from trm.solving.voting import agreed
 from trm.solving.voting_settings import Voting
 
 PAIRS = [(12, 34), (7, 5), (987, 65), (43, 210), (12, 1), (0, 10)]
@@ -115,6 +117,41 @@ def test_confidence_decides_and_the_reader_only_finds_no_answer(wins, given, can
     assert len(found.rows) == len(found.row_confidence)
 
 
+@pytest.mark.parametrize("given", ["e", "r270", "t"])
+@pytest.mark.parametrize("wins", ["e", "r90"])
+@pytest.mark.parametrize("swapped", [0.5, 0.99], ids=["less sure", "surer"])
+def test_both_orders_of_what_the_best_guess_shows_vote(given, wins, swapped):
+    task, predictor = Multiplication(digits_b=(1, 3)), Oracle()
+    solver = Solver(predictor, task, Canvas(9, 9)).with_voting(asked(given, orders=2))
+    problems = task.problems([(321, 45)])
+    predictor.pages = seen_by_guesses(solver, problems, {"e": 0.8, wins: 0.9})
+    (page,) = predictor.learn(solver.draw_worked(task.problems([(45, 321)])), confidence=swapped)
+    four, seven = symbols.encode("47")
+    page.truth[~page.given & (page.truth == four)] = seven  # 17775
+    (found,) = solver.solve(problems, with_truth=True)
+    assert relative(found, found.guess) == wins
+    assert (found.problem, found.right_answer) == ("321 x 45", 14445)
+    assert found.views == 8
+    if wins != "e":  # no operands are read, so none are swapped
+        assert (found.answer, len(found.votes)) == (None, 1)
+        return
+    assert found.correct == found.exact == (swapped == 0.5)
+    assert len(found.votes) == 2
+    assert {vote.answer for vote in found.votes[1]} == {"14445", "17775"}
+    assert found.confidence == pytest.approx(0.5, abs=0.2)  # at most a half, as they differ
+    assert found.readable.exact
+    assert "all guesses and both orders together" in found.steps_text()
+
+
+def test_a_misread_problem_swapped_has_no_cell_of_the_true_one(base_2):
+    first, other = base_2.solve(base_2.task.problems([(5, 3), (3, 6)]), with_truth=True)
+    first = replace(first, view="e", guess="h", row_confidence=[0.1] * len(first.rows))
+    found = agreed("max_confidence", first, other)
+    assert (found.answer, found.right_answer, found.correct) == (18, 15, False)
+    assert (found.exact, found.rows_right) == (False, 0)
+    assert found.operands == (5, 3)
+
+
 def test_a_guess_does_not_depend_on_other_problems_of_the_batch():
     predictor = IterativePredictor(tiny_trm(position="relative_2d", skip_blank=True), 3)
     solver = Solver(predictor, Multiplication(digits_b=(1, 3)))
@@ -149,8 +186,8 @@ def test_a_gpt_reads_each_guess_as_upright():
 
 
 def test_settings_that_contradict_a_given_view_are_refused():
-    for more in ({"views": 2}, {"orders": 2}, {"rollouts": 2, "noise": 0.1}):
-        with pytest.raises(ValueError, match="leave out --views, --orders and --rollouts"):
+    for more in ({"views": 2}, {"rollouts": 2, "noise": 0.1}):
+        with pytest.raises(ValueError, match="leave out --views and --rollouts"):
             asked("r90", **more)
     with pytest.raises(ValueError, match="--vote-per solution"):
         Voting(given="r90")
