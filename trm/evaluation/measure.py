@@ -255,12 +255,12 @@ def measure_cell(
 def joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return a whole cell, a `trm.evaluation.grid.CellData`, from its parts in order."""
     first = {name: parts[0][name] for name in KEYS}
+    first["problems"] = sum(part["problems"] for part in parts)
     known = [part for part in parts if part["height"] is not None]
     if not known:
         return first
     shares = [name for name in (*FIGURES, "readable") if first[name]]
     cell = first | {name: pooled(known, name).data() for name in shares}
-    cell["problems"] = sum(part["problems"] for part in known)
     for name in MEANS:
         if name == "flops_per_problem":
             continue

@@ -20,9 +20,9 @@ from canvas.task import Task
 from trm.checkpoints.loading import load_solver
 from trm.evaluation import measure as measuring
 from trm.evaluation.diagnosis import Kind
-from trm.evaluation.grid import KEYS, read_grid
+from trm.evaluation.grid import KEYS, empty_cell, read_grid
 from trm.evaluation.grid_cells import FIRST, SECOND, cell_problems
-from trm.evaluation.measure import EvaluationSettings, measure, measure_cell
+from trm.evaluation.measure import EvaluationSettings, joined, measure, measure_cell
 from trm.io.files import versions
 from trm.runtime.processes import ending_by_signals
 from trm.runtime.progress import Meter, listening
@@ -394,6 +394,11 @@ def test_parts_of_a_cell_together_are_the_cell(checkpoint, tmp_path):
     next((tmp_path / "parts").glob("cells/*/2x1-8.json")).unlink()
     again = evaluate(checkpoint, tmp_path / "parts", settings)["models"][0]["cells"][0]
     assert again["solved"] == one["solved"]
+
+
+def test_problems_that_a_model_cannot_work_on_are_counted():
+    parts = [empty_cell((2, 1), "in range") | {"problems": number} for number in (8, 8, 4)]
+    assert joined(parts)["problems"] == 20
 
 
 def test_turned_prompts_are_counted_with_and_without_the_reader(base_2):
