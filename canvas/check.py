@@ -17,6 +17,27 @@ from canvas.task import Task
 
 _PROBLEMS = 32  # of a sample
 _MOST, _SHORTER = 100, 30  # digits of an operand; where there can be more, so many are drawn
+_passed: set[str] = set()  # layouts and rules of the package that passed in this process
+
+
+def check_once(task: Task, rule: LocalRule | None = None) -> None:
+    """Check a task's layout or, with ``rule``, a local rule of it; raises as the check does.
+
+    The package's own are checked once in a process, and a user's own each time.
+    """
+    key = repr((task, type(rule), rule and rule.signals))
+    if key in _passed and not _is_own(task, task.canvas_layout, rule or task):
+        return
+    if rule is None:
+        check_layout(task)
+    else:
+        check_rule(task, rule)
+    _passed.add(key)
+
+
+def _is_own(*parts: object) -> bool:
+    """Return whether a task, layout or rule is of a user's own class."""
+    return any(type(part).__module__.partition(".")[0] != "canvas" for part in parts)
 
 
 def check_layout(task: Task, more: Problems | None = None) -> int:
@@ -55,9 +76,7 @@ def _own_rules(task: Task) -> Iterator[LocalRule]:
             rule = task.local_rule(latent=latent)
         except ValueError:  # there is none, or none of so many operands
             continue
-        parts = type(task), type(task.canvas_layout), type(rule)
-        own = any(part.__module__.partition(".")[0] != "canvas" for part in parts)
-        if own and type(rule) not in known:
+        if _is_own(task, task.canvas_layout, rule) and type(rule) not in known:
             known.add(type(rule))
             yield rule
 

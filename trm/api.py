@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from augment import symmetry
-from canvas.check import check_layout
+from canvas.check import check_once
 from canvas.drawing import row_steps
 from canvas.picture import to_figure, to_svg, to_text
 from canvas.problems import Problems
@@ -269,7 +269,7 @@ def render(
     check_whole("step", step, 1)
     chosen = task_of(problem if isinstance(problem, str) else "", task, layout, base)
     problems = chosen.problems([_operands(problem, chosen)])
-    check_layout(chosen)
+    check_once(chosen)
     drawing = chosen.canvas_layout.draw_worked(problems, trim=True)
     canvases = drawing.truth
     if step is not None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from canvas.addition import Addition, Column
-from canvas.check import check_layout
+from canvas.check import check_layout, check_once
 from canvas.choices import OwnCodeError
 from canvas.layouts import ANSWER, SUM, Row
 from canvas.multiplication import Direct, Lattice, Multiplication
@@ -131,3 +131,13 @@ def test_every_layout_of_the_package_passes(kind, base):
         assert number > 30
         longest = kind(name, base=base, **dict.fromkeys(sizes, (1, 1000)))
         assert check_layout(longest) == number - len(edges), "as fast as short ones"
+
+
+def test_the_packages_layouts_are_checked_once_ones_own_always(monkeypatch):
+    checked = []
+    monkeypatch.setattr("canvas.check.check_layout", checked.append)
+    monkeypatch.setattr("canvas.check._passed", set())
+    theirs, own = Multiplication(), Multiplication(f"{Shifted.__module__}.Shifted")
+    for task in (theirs, own, theirs, own):
+        check_once(task)
+    assert checked == [theirs, own, own]

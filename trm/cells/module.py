@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
-from canvas.cells.check import check_rule
 from canvas.cells.drawn import draw_signals
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.spec import SYMBOL
+from canvas.check import check_once
 from canvas.drawing import WorkedDrawing
 from trm.cells.integer import IntegerCellModel
 from trm.cells.model import CellModel
@@ -73,7 +73,7 @@ class BaseCellModule(CanvasModule):
                 "a cell model has a fixed right and left neighbour: leave out data.transforms and "
                 "data.blanks"
             )
-        check_rule(data.task, data.task.local_rule(self.latent))
+        check_once(data.task, data.task.local_rule(self.latent))
 
     @property
     def rule(self) -> LocalRule:

@@ -20,11 +20,12 @@ import numpy as np
 
 from augment.views import View
 from canvas import symbols
-from canvas.cells.check import check_reachable, check_rule
+from canvas.cells.check import check_reachable
 from canvas.cells.drawn import UNDEFINED
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.reachable import reachable_cell_inputs
 from canvas.cells.spec import AGAINST, OWN, TOKEN
+from canvas.check import check_once
 from canvas.drawing import Drawing
 from canvas.task import Task
 from trm.cells.configs import CellConfig
@@ -357,7 +358,7 @@ class CellPredictor(Predictor):
                 )
             return self.for_upright(task, task.local_rule())
         rule = self.rule_of(task)
-        check_rule(task, rule)
+        check_once(task, rule)
         # Problems with more operands have cell inputs that these never have.
         return self if rule.most_operands is None else self.for_upright(task, rule)
 

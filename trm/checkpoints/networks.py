@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from canvas.canvas_size import Canvas
-from canvas.check import check_layout
+from canvas.check import check_once
 from canvas.choices import OwnCodeError, check_imported, load_class
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.content import network_weights, with_tensors
@@ -53,7 +53,7 @@ def with_network(
     with fitting(path):
         predictor = predictor_of(about, network_weights(content), steps)
         task, canvas = restored_task(data["task"]), restored(Canvas, data["canvas"])
-        check_layout(task)
+        check_once(task)
         predictor = predictor.for_task(task)
         symmetries, primed = checked_symmetries(data), primed_task(data)
     to_device(predictor.model.eval(), device)
@@ -119,14 +119,18 @@ def _network(about: dict[str, Any], kind: type[Network], weights: dict[str, Tens
     for weight, dtype in dtypes.items():  # PyTorch would convert numbers to integers
         if not dtype.is_floating_point and weights[weight].dtype != dtype:
             raise ValueError(f"{weight} holds {weights[weight].dtype}, and needs {dtype}")
-    network = found(config)
+    with _Undrawn():
+        network = found(config)
     network.load_state_dict(weights)
     network.check_weights()
     return network
 
 
 class _Undrawn(TorchFunctionMode):
-    """Skips random initialisation, which imports PyTorch's compiler on the meta device."""
+    """Leaves parameters as they are, which weights of a file replace, and tensors without memory.
+
+    On the meta device random numbers would import PyTorch's compiler.
+    """
 
     _DRAWS = (Tensor.normal_, Tensor.uniform_, Tensor.random_, Tensor.erfinv_)
 
@@ -135,7 +139,9 @@ class _Undrawn(TorchFunctionMode):
     ) -> Any:
         named = kwargs or {}
         if func in self._DRAWS or getattr(func, "__module__", None) == nn.init.__name__:
-            return args[0] if args else named["tensor"]
+            tensor = args[0] if args else named["tensor"]
+            if tensor.is_meta or isinstance(tensor, nn.Parameter):
+                return tensor
         return func(*args, **named)
 
 

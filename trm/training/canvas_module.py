@@ -11,8 +11,8 @@ import numpy as np
 import torch
 import torch.distributed
 
-from canvas.cells.check import check_rule
 from canvas.cells.subtasks import subtask_classes
+from canvas.check import check_once
 from canvas.choices import check_choice, class_name
 from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems, keys
@@ -157,7 +157,7 @@ class CanvasModule(L.LightningModule):
         classes = subtask_classes(rule)
         for name in weights:
             check_choice("model.auxiliary: a sub-task", name, classes)
-        check_rule(task, rule)
+        check_once(task, rule)
         self.auxiliary = AuxiliaryHeads(classes, weights, self.state_width)
         kinds = ("auxiliary", "auxiliary_accuracy")
         self.charted += tuple(f"train/{kind}/{name}" for kind in kinds for name in weights)

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 from augment.symmetry import lookup
 from augment.transforms import BasicTransform, SampleTransform
 from canvas.canvas_size import Blanks, Canvas
-from canvas.check import check_layout
+from canvas.check import check_once
 from canvas.problems import Split
 from canvas.sampling import sample
 from canvas.task import Task
@@ -180,7 +180,7 @@ class CanvasDataModule(EpochDataModule):
         self.training_problems, self.beyond_problems = training_problems, beyond_problems
         self.negatives, self.pool = negatives, pool
         canvas.check(task, (self.blanks.rows, self.blanks.columns))
-        check_layout(task)
+        check_once(task)
         self.primed = PrimedProblems(task, priming, seed) if priming else None
         if self.primed:
             canvas.check(self.primed.task, (self.blanks.rows, self.blanks.columns))
