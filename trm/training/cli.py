@@ -29,7 +29,7 @@ from canvas.symbols import VOCAB_SIZE
 from canvas.task import Task
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.content import load_checkpoint, network_weights
-from trm.io.config_files import reads_arrays, shipped_configs
+from trm.io.config_files import LOADER, reads_arrays, shipped_configs
 from trm.io.puzzle_files import read_format
 from trm.models.iterative import Network
 from trm.runtime.devices import check_devices
@@ -181,7 +181,7 @@ class TrainingCLI(LightningCLI):
         """Print changed settings of a resumed run; return those that change its problems."""
         if CONFIG_KEY not in self.content:
             return []
-        now = yaml.safe_load(self._parser("fit").dump(config, skip_none=False))
+        now = yaml.load(self._parser("fit").dump(config, skip_none=False), LOADER)
         now, was = (
             hyperparameters(one) | {"checkpoint.monitor": one["checkpoint"]["monitor"]}
             for one in (now, self.content[CONFIG_KEY])
@@ -388,7 +388,6 @@ _EXPECTED = re.compile(r"Expected a <class '([\w.]+)'>|Expected a typing\.Litera
 _GIVEN = re.compile(r"(?:Got|Given) value: (?:NestedArg\(key='[\w.]*', val=)?(.*?)\)?$", re.M)
 _HOMES = ("lightning.pytorch.callbacks", "lightning.pytorch.loggers", "canvas.tasks")
 _PACKAGES = ("trm", "canvas", "augment", "lightning")  # `trm fit --help` explains their keys
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast: all configs are read
 _ALIKE = 0.6  # least similarity of a suggested name
 _TYPING_ERROR = 0.85  # of one that differs by a typing error
 
@@ -488,7 +487,7 @@ def _no_setting(name: str, classes: dict[str, type], data: type) -> str:
             "GPTs; other models learn these signals from hints already. Leave it out"
         )
     files = [file for name, file in shipped_configs().items() if "studies/" not in name]
-    configs = (yaml.load(file.read_bytes(), _LOADER) for file in files)
+    configs = (yaml.load(file.read_bytes(), LOADER) for file in files)
     known = {key for config in configs for key, _ in flattened(config)}
     classes = {"data": data, "trainer": L.Trainer, "checkpoint": BestCheckpoint} | classes
     for place, kind in classes.items():

@@ -20,6 +20,7 @@ from canvas.layouts import ROW_KINDS
 from canvas.picture import pixels
 from canvas.task import Task
 from trm.figures.row_panels import sample_panels, samples_figure, steps_figure
+from trm.io.config_files import LOADER
 from trm.io.files import write_text
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.configs import check_range
@@ -95,7 +96,7 @@ class SavedConfig(SaveConfigCallback):
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         self._text = self.parser.dump(without_run(self.config), skip_none=False)
-        self._values: dict[str, Any] = yaml.safe_load(self._text)
+        self._values: dict[str, Any] = yaml.load(self._text, LOADER)
         if self.config.ckpt_path:
             self._text = f"# went on from {self.config.ckpt_path}\n{self._text}"
 
