@@ -78,22 +78,22 @@ def test_a_config_begins_with_how_to_run_it(path):
 def to_build() -> dict[Path, Study]:
     """Every value of every axis, not every combination of them nor in every study again.
 
-    A study that makes parameters equal is built whole.
+    Where parameters are made equal, the first setting of each group is built before the others.
     """
     found, seen = {}, set()
 
-    def new(setting: Setting) -> set[tuple[str, str]]:
-        return {(setting.config.partition("/")[0], word) for word in setting.options} - seen
+    def words(setting: Setting) -> set[tuple[str, str]]:
+        return {(setting.config.partition("/")[0], word) for word in setting.options}
 
     for path in STUDIES:
-        study, some = read_study(path), []
-        if study.parameters:
-            found[path] = study
-            continue
-        while not some or any(map(new, study.settings)):
-            some.append(max(study.settings, key=lambda setting: len(new(setting))))
-            seen |= new(some[-1])
-        found[path] = replace(study, settings=tuple(some), parameters=None)
+        study = read_study(path)
+        groups = {study.group_of(one): one for one in reversed(study.settings)}
+        some = list(groups.values()) if study.parameters else []
+        seen.update(*map(words, some))
+        while not some or any(words(one) - seen for one in study.settings):
+            some.append(max(study.settings, key=lambda one: len(words(one) - seen)))
+            seen |= words(some[-1])
+        found[path] = replace(study, settings=tuple(some))
     return found
 
 

@@ -23,7 +23,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen, TimeoutExpired
 from typing import Any
@@ -82,16 +82,23 @@ def plan(
     """
     settled: list[Setting] = []
     first: dict[str, int] = {}  # group → number of parameters of its first setting
+    key = study.parameters
     for setting in study.settings:
         on_setting(setting.name)
         group, options = study.group_of(setting), setting.options
         try:
             config_of_run(setting.config)
             config = f"--config={find_config(setting.config)}"
-            if study.parameters and group in first:
-                value = _making_up([config, *options], study.parameters, first[group])
-                options = (*options, f"--{study.parameters}={value}")
+            goal = first.get(group, 0)
+            if key and goal:
+                options = (*options, f"--{key}={_making_up([config, *options], key, goal)}")
             parameters, steps = count([config, *options], partial(check, setting), timed)
+            if key and goal and abs(parameters - goal) > _APART * goal:
+                raise ValueError(
+                    f"with {options[-1]} the model has {parameters:,} parameters instead of "
+                    f"{goal:,}: choose another key for equal.parameters, or settings that differ "
+                    "less"
+                )
         except (ValueError, MemoryError) as error:
             raise ValueError(f"{setting.name}: {error}") from None
         settled.append(replace(setting, options=options, parameters=parameters, steps=steps))
@@ -138,22 +145,10 @@ def count(
 def _making_up(words: Sequence[str], key: str, parameters: int) -> int:
     """Return the value of a key for which a model has about this number of parameters.
 
-    Raises:
-        ValueError: no value gives a number within 5 %.
+    The number grows linearly with the value.
     """
-
-    @cache
-    def many(value: int) -> int:
-        return count([*words, f"--{key}={value}"])[0]
-
-    each = many(2) - many(1)  # parameters per unit of the value: the number grows linearly
-    found = max(1, 1 + round((parameters - many(1)) / each)) if each else 1
-    if abs(many(found) - parameters) > _APART * parameters:
-        raise ValueError(
-            f"with {key} {found} the model has {many(found):,} parameters instead of "
-            f"{parameters:,}: choose another key for equal.parameters, or settings that differ less"
-        )
-    return found
+    one, two = (count([*words, f"--{key}={value}"])[0] for value in (1, 2))
+    return max(1, 1 + round((parameters - one) / (two - one))) if two != one else 1
 
 
 class Jobs:

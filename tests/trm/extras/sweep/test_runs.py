@@ -195,7 +195,7 @@ def test_a_key_equalises_parameters_within_each_value_of_an_axis(counted):
     deep, flat = plan(of_layers(2, 1), lambda name: None).settings
     assert deep.parameters == flat.parameters == 2300
     assert f"--{SIZE}=130" in flat.options
-    with pytest.raises(ValueError, match=r"2: with .* 1 the model has 2,010 .* 1,300"):
+    with pytest.raises(ValueError, match=rf"2: with --{SIZE}=1 the model has 2,010 .* 1,300"):
         plan(of_layers(1, 2), lambda name: None)
     study = of_layers(2, 1, 4, 3, within="width")
     wide = tuple(replace(one, labels={"width": "wide"}) for one in study.settings[2:])
