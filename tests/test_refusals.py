@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from drawings import drawn
+from tables import correct_table
 
 from augment import symmetry
 from augment.transforms import CanvasShift, SampleTransform
@@ -15,11 +16,14 @@ from canvas import arithmetic, picture, symbols
 from canvas.addition import Addition
 from canvas.arithmetic import Numbers
 from canvas.canvas_size import Blanks, Canvas
+from canvas.mazes import Maze
+from canvas.modular import Modular
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from trm import batch, evaluate, load_solver, render, run_with_cache, solve
 from trm.cells.configs import CellConfig, rule_settings
 from trm.cells.model import CellModel
+from trm.cells.proof.smt import to_smt
 from trm.evaluation.statistics import Share, risk_coverage
 from trm.extras import sharing
 from trm.extras.analysis.probe import fit
@@ -31,6 +35,7 @@ from trm.models.positions import make_position
 from trm.models.recursive import TinyRecursiveModel
 from trm.runtime.devices import open_devices
 from trm.solving.calibration import Calibration, fit_calibration
+from trm.solving.families import family_of
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver, solve_watched
@@ -63,7 +68,7 @@ ONE = Problems.from_ints([(1, 1)])
 START = torch.full((1, 1), symbols.START)
 READER = GPT(GPTConfig(4, 5, **UP_TO, num_layers=1))
 RECURSIVE = TinyRecursiveModel(RecursiveConfig(4, 5, **UP_TO, position="learned"))
-WALK = IterativePredictor(RECURSIVE, 1)
+WALK, WRITER = IterativePredictor(RECURSIVE, 1), GPTPredictor(READER, Calibration())
 
 
 def voting(predictor, **how: object) -> Solver:
@@ -74,6 +79,11 @@ def carrying(solve_steps: int = 16, **tokens: bool) -> IterativeModule:
     network = TinyRecursiveModel(RecursiveConfig(**UP_TO, **tokens))
     how = {"optimizer": OptimizerConfig(), "schedule": ScheduleConfig()}
     return IterativeModule(network, depth=DepthConfig("carry"), solve_steps=solve_steps, **how)
+
+
+def module(**how: str) -> IterativeModule:
+    parts = {"optimizer": OptimizerConfig(), "schedule": ScheduleConfig(), "depth": DepthConfig()}
+    return IterativeModule(RECURSIVE, **parts, **how)
 
 
 def data(canvas: Canvas | None = None, **more) -> CanvasDataModule:
@@ -124,6 +134,7 @@ CASES = {
         (lambda: Addition(digits=(1, 2, 3)), r"digits is \[fewest, most\] from 1 to 4096, not"),
         (lambda: Addition(addends=(1, 2)), r"addends is \[fewest, most\] from 2 to 100, not"),
         (lambda: Multiplication(base=17), "the base is 2 to 16, not 17"),
+        (lambda: Modular(base=10), "products modulo p are in base 2, not 10: set base to 2"),
         (lambda: Addition(long_bias=math.nan), "long_bias is a finite number"),
         (lambda: Multiplication("latice"), r"layout must be .*Did you mean lattice\?"),
         (lambda: Addition("lattice"), "one of column, column_carries, got 'lattice'"),
@@ -137,6 +148,18 @@ CASES = {
         (lambda: TASK.problems([()]), "multiplication takes 2 operands, not 0"),
         (lambda: TASK.problems([(12, 3), (3, -1)]), "whole numbers from 0 up, got -1"),
         (lambda: Addition().problems([(12, 3), (1,)]), "addition takes 2 to 100 operands, not 1"),
+    ],
+    "mazes": [
+        *(
+            (
+                lambda text=text: Maze().parse(text),
+                "no maze|no problem of the task maze: a maze has",
+            )
+            for text in ("S--/--%/%-G", "S%G/%%%/%%%", "S-/-%", "S-G", "S-G/S%%/%%%", "ab")
+        ),
+        (lambda: Maze().parsed(["S-%%-%%-"]), "^maze S-%%-%%- is no problem"),
+        (lambda: Maze(length=(6, 6)), "odd number"),
+        (lambda: Maze(loops=-1), "0 or more"),
     ],
     "networks": [
         (lambda: GPTConfig(hidden_size=18, num_heads=4), "multiple of num_heads, got 18 and 4"),
@@ -155,6 +178,8 @@ CASES = {
         (lambda: CellConfig(**CELL, H_cycles=0), "H_cycles must be 1"),
         (lambda: make_position("learned", **UP_TO), "'height' and 'width'; there are head_dim"),
         (lambda: CellModel(CellConfig(**UP_TO)), "messages are missing: take rule_settings"),
+        (lambda: family_of(torch.nn.Linear(1, 1)), "Linear belongs to no family: derive it from"),
+        (lambda: to_smt(correct_table("column", 2)._replace(layout="x")), "for the layout x, only"),
     ],
     "canvases and sequences for networks": [
         (lambda: RECURSIVE(torch.zeros(2, 4, 5)), r"integer dtype and shape \[batch, height"),
@@ -168,9 +193,11 @@ CASES = {
     ],
     "solving": [
         (lambda: IterativePredictor(torch.nn.Linear(1, 1), 0), "at least one supervision step"),
+        (lambda: IterativePredictor(RECURSIVE, 6, confidence="digits"), "confidence"),
+        (lambda: Solver(WRITER, TASK).from_noise(), "this one takes none: leave it out"),
         (lambda: open_devices("cuda:1", 1, 1, "32-true"), "cuda:1"),
         (lambda: open_devices("cpu", [1], 1, "32-true"), "no indices: give --devices a number"),
-        (lambda: voting(GPTPredictor(READER, Calibration()), symmetries=("h",)), "only shifts"),
+        (lambda: voting(WRITER, symmetries=("h",)), "only shifts"),
         (lambda: solve_watched(voting(WALK, per="solution"), ONE, print), "vote per row"),
         (lambda: Voting(vote="plurality"), "vote must be one of"),
         (lambda: Voting(per="digit"), "vote-per must be one of"),
@@ -223,6 +250,8 @@ CASES = {
         (lambda: OptimizerConfig(matrix_lr=math.nan), "matrix_lr is 0 or more, not nan"),
         (lambda: OptimizerConfig(betas=(0.9, 1.0)), "optimizer.betas are from 0 to below 1"),
         (lambda: ScheduleConfig(min_ratio=2.0), "schedule.min_ratio is from 0 to 1, not 2.0"),
+        (lambda: module(loss="stablemax", confidence="cells"), r"model\.confidence cells"),
+        (lambda: module(confidence="digits"), r"model\.confidence"),
         (lambda: data(validation_problems=0), "validation_problems is"),
         (lambda: data(workers=-1), "data.workers is .* not -1"),
         (lambda: data(workers=1000), "data.workers is .* not 1000"),

@@ -45,25 +45,6 @@ def test_published_characters_are_read():
     assert len(TASK.parse(text)) == 1
 
 
-@pytest.mark.parametrize(
-    "wrong", ["S--/--%/%-G", "S%G/%%%/%%%", "S-/-%", "S-G", "S-G/S%%/%%%", "ab"]
-)
-def test_other_texts_are_no_mazes(wrong):
-    with pytest.raises(ValueError, match=r"no maze|no problem of the task maze: a maze has"):
-        TASK.parse(wrong)
-
-
-def test_a_maze_that_is_no_square_is_named_as_it_was_typed():
-    with pytest.raises(ValueError, match=r"^maze S-%%-%%- is no problem"):
-        Maze().parsed(["S-%%-%%-"])
-
-
-@pytest.mark.parametrize("setting", [{"length": (6, 6)}, {"loops": -1}])
-def test_wrong_settings_are_refused(setting):
-    with pytest.raises(ValueError, match="odd number" if "length" in setting else "0 or more"):
-        Maze(**setting)
-
-
 @pytest.mark.parametrize("split", SPLITS)
 def test_drawn_mazes_are_trees_of_their_split(split):
     problems = sample(TASK, 0, split, 0, np.arange(30))

@@ -86,11 +86,6 @@ def test_problems_that_a_task_refuses_get_a_reason(task, text, why):
         task.parse(text)
 
 
-def test_another_base_than_two_is_refused_in_a_sentence():
-    with pytest.raises(ValueError, match="products modulo p are in base 2, not 10: set base to 2"):
-        Modular(base=10)
-
-
 def test_a_sign_that_only_one_task_has_decides():
     assert task_of("101x11%111", base=2) == Modular()
     assert task_of("101x11", base=2).answer((5, 3)) == 15

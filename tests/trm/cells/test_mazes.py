@@ -111,6 +111,7 @@ def test_the_last_row_is_computed_without_a_question(solver):
     assert found.correct
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_evaluation_names_rows_of_mazes_not_letters(command, tmp_path):
     words = ("--checkpoint", MODEL, "--length", 5, "--problems", 2, "--accelerator", "cpu")
     command("evaluate", *words, "--output", tmp_path)

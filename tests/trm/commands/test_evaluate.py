@@ -124,6 +124,7 @@ def test_a_grid_has_the_sizes_of_its_task(command, request, tmp_path, model, wor
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the two processes are forks")
+@pytest.mark.usefixtures("undrawn")
 def test_two_processes_measure_the_same_cells_as_one(tmp_path):
     """Each cell has three parts of at most eight problems."""
     sizes = ("--digits-a", "1,3", "--digits-b", "2", "--problems", "20", "--batch-size", "8")

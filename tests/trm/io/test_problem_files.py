@@ -68,11 +68,6 @@ def test_without_an_ending_the_first_line_decides_the_format(text, found):
     assert told("FFxA0", format=None, task=hexadecimal) == [(1, (255, 160), None)]
 
 
-def test_csv_without_a_header_names_the_ending_of_plain_text():
-    with pytest.raises(ValueError, match=r"needs no header: name it \.txt"):
-        read("12x34\n7x8")
-
-
 DEEP = b"[" * 484 + b"]" * 484
 LINES_OF_JSON = [  # and the operands that they hold, or what is wrong
     (b'{"a": "01", "b": 2}', (1, 2)),
@@ -149,6 +144,7 @@ def test_an_invalid_line_is_named_and_affects_no_other(line, found):
         ("x,a\n1,2\n", "no column 'b'"),
         ("a,b,b\n1,2,3\n", "a column twice"),
         ('"a,b\n1,2\n', "has no header"),
+        ("12x34\n7x8", r"needs no header: name it \.txt"),
         ("a;b\n1;2\n", "separated by commas, a and b or problem among them, and is 'a;b'"),
     ],
 )

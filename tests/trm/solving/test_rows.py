@@ -175,11 +175,6 @@ def test_confidence_by_cells_is_that_of_the_least_certain(trust):
     np.testing.assert_allclose(doubting.confidence, expected, atol=1e-5)
 
 
-def test_an_unknown_source_of_confidence_is_refused():
-    with pytest.raises(ValueError, match="confidence"):
-        IterativePredictor(tiny_trm(), 6, confidence="digits")
-
-
 def test_patience_stops_a_distrusted_row_once_it_is_unchanged():
     model, inputs = sometimes_halting()
     with torch.no_grad():

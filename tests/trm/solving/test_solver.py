@@ -351,11 +351,6 @@ def test_noise_of_a_recursive_transformer_depends_on_its_canvas(stepping):
     assert steps[0] != steps[1]
 
 
-def test_models_without_steps_have_no_random_start():
-    with pytest.raises(ValueError, match="this one takes none: leave it out"):
-        Solver(Oracle(), Multiplication("lattice")).from_noise()
-
-
 def test_views_of_a_cell_model_count_their_steps(base_2):
     predictor = copy(base_2.predictor)
     predictor.max_steps = 100

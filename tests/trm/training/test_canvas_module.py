@@ -188,14 +188,6 @@ def test_stages_of_cycles_that_a_network_lacks_are_refused():
         IterativeModule(network, depth=DepthConfig(stages=[CycleStage(1, H_cycles=1)]), **how)
 
 
-def test_confidence_by_cells_needs_trained_probabilities():
-    how = {"optimizer": OptimizerConfig(), "schedule": ScheduleConfig(), "depth": DepthConfig()}
-    with pytest.raises(ValueError, match=r"model\.confidence cells"):
-        IterativeModule(tiny_module().model, loss="stablemax", confidence="cells", **how)
-    with pytest.raises(ValueError, match=r"model\.confidence"):
-        IterativeModule(tiny_module().model, confidence="digits", **how)
-
-
 @pytest.mark.filterwarnings("ignore")  # Lightning's, of few workers
 def test_a_network_with_too_few_symbols_for_the_base_is_refused(tmp_path):
     task = Multiplication("lattice", base=16, digits_a=(1, 2), digits_b=(1, 1))

@@ -98,11 +98,6 @@ def test_without_its_law_a_column_of_a_product_is_refuted():
     assert unexpected(without, *questions) == {*questions}
 
 
-def test_other_layouts_are_refused():
-    with pytest.raises(ValueError, match="for the layout standard, only for"):
-        smt.to_smt(correct_table("column", 2)._replace(layout="standard"))
-
-
 def test_the_file_is_run_with_the_solvers_that_are_installed(tmp_path, capsys, monkeypatch):
     file, program = tmp_path / "sum.smt2", correct_table("column", 2)
     file.write_text(smt.to_smt(program))
