@@ -74,7 +74,7 @@ def load_class(name: str, kind: type, what: str) -> type:
     module_name, _, own = name.rpartition(".")
     module = import_code(module_name, f"{what} {name}")
     found = getattr(module, own, None)
-    file = Path(getattr(module, "__file__", None) or module_name).name
+    file = _file_of(module)
     if found is None:
         names = [key for key, value in vars(module).items() if isinstance(value, type)]
         raise OwnCodeError(f"{what} {name}: {file} has no {own}.{did_you_mean(own, names)}")
@@ -87,6 +87,16 @@ def load_class(name: str, kind: type, what: str) -> type:
         base = class_name(next(base for base in found.__mro__ if missing[0] in vars(base)))
         raise OwnCodeError(f"{what} {name} ({file}) lacks {', '.join(missing)}: see {base}")
     return found
+
+
+def _file_of(module: ModuleType) -> str:
+    """Return the name of a module's file for messages; of a package with its folder."""
+    file = Path(getattr(module, "__file__", None) or module.__name__)
+    if file.name != "__init__.py":
+        return file.name
+    hidden = file.parent.with_suffix(".py")
+    why = f" (Python prefers it to {hidden.name})" if hidden.is_file() else ""
+    return f"{file.parent.name}/{file.name}{why}"
 
 
 def class_name(kind: type) -> str:

@@ -1,5 +1,6 @@
 """Names to choose from, and layouts and tasks that people write in files of their own."""
 
+import importlib
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -120,6 +121,17 @@ def test_code_that_cannot_be_imported_is_named_with_its_line(code, message):
 def test_a_class_that_cannot_be_used_is_refused(name, message):
     written("mine.py", HALF)
     assert message in refusal(layout, name)
+
+
+def test_a_package_that_hides_a_module_is_named():
+    written("hidden.py", LAYOUT)
+    Path("hidden").mkdir()
+    assert layout("hidden.Upper")  # a folder without code hides nothing
+    sys.modules.pop("hidden")
+    written("hidden/__init__.py", "")
+    importlib.invalidate_caches()
+    why = "hidden/__init__.py (Python prefers it to hidden.py) has no Upper."
+    assert why in refusal(layout, "hidden.Upper")
 
 
 def test_choices_are_checked_and_the_nearest_name_is_suggested():

@@ -63,9 +63,31 @@ def make_folder(output: Path) -> None:
         with TemporaryFile(dir=output):
             pass
     except OSError as error:
-        raise ValueError(
-            f"--output {output} is no folder to write to ({error.strerror}): choose another"
-        ) from None
+        raise _unwritable("--output", output, error) from None
+
+
+def check_folder(folder: Path, option: str) -> None:
+    """Check that a folder can be written to, or made; it is not made.
+
+    Args:
+        folder: the folder.
+        option: that names it, for the error.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    try:
+        with TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise _unwritable(option, folder, error) from None
+
+
+def _unwritable(option: str, folder: Path, error: OSError) -> ValueError:
+    return ValueError(
+        f"{option} {folder} is no folder to write to ({error.strerror}): choose another"
+    )
 
 
 def check_place(file: Path, option: str) -> None:

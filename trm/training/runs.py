@@ -15,6 +15,7 @@ from jsonargparse import Namespace
 from lightning.pytorch.utilities import rank_zero_only
 
 from trm.checkpoints import CHECKPOINTS, find_checkpoint, version_of
+from trm.io.files import check_folder
 
 NEWEST = ("best", "last")  # of the newest run
 BEST, LAST, CONFIG = "best.ckpt", "last.ckpt", "config.yaml"
@@ -37,7 +38,11 @@ def logger_settings(config: Namespace) -> Namespace:
 
 
 def check_folders(config: Namespace) -> None:
-    """Raise a ValueError if a folder of a run or of its checkpoints is not on this machine."""
+    """Check that the folders of a run and of its checkpoints are on this machine, and writable.
+
+    Raises:
+        ValueError: one is not; its key is named.
+    """
     places = [
         ("trainer.logger.save_dir", logger_settings(config).get("save_dir")),
         ("trainer.default_root_dir", config.trainer.default_root_dir),
@@ -53,6 +58,9 @@ def check_folders(config: Namespace) -> None:
                 f"{key}: {place} is not on this machine, where a run keeps its checkpoints: name a "
                 "folder, and copy it when training has ended"
             )
+        if place is not None:
+            check_folder(Path(place), f"{key}:")
+    check_folder(folder_of_runs(config), f"{places[0][0]}:")
 
 
 def folder_of_runs(config: Namespace) -> Path:

@@ -38,6 +38,14 @@ MISTAKES = [
         "s3://a/b is",
     ),
     ("checkpoint: {dirpath: 'gs://a'}", "checkpoint.dirpath: gs://a is not on this machine"),
+    (
+        "trainer: {logger: {class_path: CSVLogger, init_args: {save_dir: mistake.yaml}}}",
+        "trainer.logger.save_dir: mistake.yaml/debug is no folder to write to (Not a directory)",
+    ),
+    (
+        "trainer: {default_root_dir: mistake.yaml/x}",
+        "trainer.default_root_dir: mistake.yaml/x is no folder to write to (Not a directory)",
+    ),
     ("trainer: {callbacks: [LearningRateFinder]}", "Set model.optimizer.lr, or compare some by"),
     ("checkpoint: {save_topk: 3}", "Did you mean checkpoint.save_top_k?"),
     ("axes: {}", "is a study, of many runs: trm sweep"),
