@@ -200,8 +200,9 @@ def read_proofs() -> Iterator[tuple[tuple[str, str], str]]:
     """Yield task, layout and a table row for each file of weights with a proof in its card."""
     for file in [SHIPPED, *sorted((DOCS / "models").glob("*.safetensors"))]:
         content = unpack(file)
-        task, proof = content[DATA_KEY]["task"], content["card"].get("proof")
-        if proof and "base" in task:  # mazes are on a page of their own
+        # Models of puzzles have no task, and mazes are on a page of their own.
+        task, proof = content[DATA_KEY].get("task", {}), content["card"].get("proof")
+        if proof and "base" in task:
             what = f"[`{file.stem}`]({os.path.relpath(file, DOCS)}) | {task['base']}"
             proof = with_new_keys(proof)
             figures = (

@@ -19,13 +19,25 @@ from canvas.mazes import Maze
 from canvas.modular import Modular
 from canvas.sampling import sample
 from canvas.tasks import TASKS as TASK_KINDS
-from trm import load_solver, solve
+from trm import load_puzzle_solver, load_solver, solve
+from trm.checkpoints import read_puzzle_format
 from trm.checkpoints.content import unpack
+from trm.io.puzzle_files import inputs_of
 
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "tests/reference/unchanged.json"
 MODELS = ["trm/pretrained/lattice.safetensors"]
 MODELS += sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/models/*.safetensors"))
+PUZZLES = {
+    "maze9": [
+        "##########_______##_#####_##_#_____####_######G__#S__##_#####_##_______##########",
+        "##########______G##_###_####___#_#S####_#_#_##___#_#_##_###_#_##___#___##########",
+    ],
+    "sudoku6": [
+        "1...3.6..4.5.5............2..14163..",
+        "1.3.45.4.3..456..1.............3...4",
+    ],
+}
 TASKS = {
     f"{name} base {base}": (kind, name, base)
     for kind in TASK_KINDS.values()
@@ -66,6 +78,8 @@ def drawn(name: str) -> str:
 
 def answered(path: str) -> list[object]:
     """A model's answers to held-out problems within its range and beyond, and its confidence."""
+    if read_puzzle_format(ROOT / path):
+        return answered_puzzles(path)
     solver = load_solver(ROOT / path, device="cpu")
     noted = (unpack(ROOT / path)["card"] or {}).get("proof", {}).get("verdict", "")
     assert getattr(solver.predictor, "proved", False) == (noted == "proved")
@@ -85,6 +99,15 @@ def answered(path: str) -> list[object]:
     answers = [str(solution.answer) for solution in solutions]
     sure = [round(float(solution.confidence), 3) for solution in solutions]
     return [answers, sure, digest(*(solution.canvas for solution in solutions))]
+
+
+def answered_puzzles(path: str) -> list[object]:
+    """A model's solutions of puzzles of its test split, in one view."""
+    solver = load_puzzle_solver(ROOT / path, device="cpu")
+    puzzles = PUZZLES[Path(path).name.partition("-")[0]]
+    solved = solver.solve(inputs_of(puzzles, solver.format))
+    sure = [round(float(one), 3) for one in solved.confidence]
+    return [list(map(solver.format.to_text, solved.canvases)), sure, digest(solved.canvases)]
 
 
 @pytest.fixture(scope="module")

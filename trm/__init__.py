@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     __version__: str
     from trm.api import Solver as Solver
     from trm.api import evaluate as evaluate
+    from trm.api import load_puzzle_solver as load_puzzle_solver
     from trm.api import load_solver as load_solver
     from trm.api import record as record
     from trm.api import render as render
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from trm.api import solve as solve
 
 _NAMES = (
-    *("Solver", "evaluate", "load_solver", "record", "render", "run_with_cache", "run_with_hooks"),
-    *("save_model", "sites", "solve"),
+    *("Solver", "evaluate", "load_puzzle_solver", "load_solver", "record", "render"),
+    *("run_with_cache", "run_with_hooks", "save_model", "sites", "solve"),
 )
 _get, __dir__ = _lazy(__name__, dict.fromkeys(("__version__", *_NAMES), "api"))
 

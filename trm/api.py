@@ -9,7 +9,8 @@
         print(solution.answer, solution.confidence)
     logits, cache = run_with_cache(solver, "12x34", "blocks.*.attention")
 
-All of these can also be imported from `trm.api`, as can `record`, `run_with_hooks` and `sites`.
+`load_puzzle_solver` loads a model of puzzles, which solves arrays of them. All of these can also be
+imported from `trm.api`, as can `record`, `run_with_hooks` and `sites`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from canvas.tasks import task_of
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.content import save_model
 from trm.checkpoints.loading import load_solver
+from trm.checkpoints.puzzles import load_puzzle_solver
 from trm.evaluation.grid import Grid
 from trm.extras.analysis.record import Recorder, open_recorder
 from trm.io.files import removing_empty_folders
@@ -55,6 +57,7 @@ __all__ = [
     "Solutions",
     "Solver",
     "evaluate",
+    "load_puzzle_solver",
     "load_solver",
     "record",
     "render",

@@ -70,9 +70,9 @@ def load_solver(
     content = read_checkpoint(path)
     if "puzzles" in content[DATA_KEY]:
         raise ValueError(
-            f"{path} was trained on arrays of puzzles, not on arithmetic: `trm solve --input FILE` "
-            "and `trm evaluate --data FOLDER` read puzzles (in Python "
-            "trm.checkpoints.puzzles.load_puzzle_solver), and other commands do not"
+            f"{path} was trained on arrays of puzzles, not on arithmetic: `trm solve`, `trm "
+            "inspect` and `trm evaluate --data FOLDER` read puzzles (in Python "
+            "trm.load_puzzle_solver), and other commands do not"
         )
     solver = None if steps else _looked_up(path, content, str(device))
     if solver is None:
@@ -155,7 +155,8 @@ def restored(kind: type[T], settings: dict[str, Any]) -> T:
         if name not in known:
             raise ValueError(f"there is no setting {name}")
         text = json.dumps(value, allow_nan=False)
-        if re.search(r"(?<![\d.])\d{8}", text):  # would create as many cells, channels or steps
+        # A large number would create as many cells, channels or steps.
+        if not isinstance(value, str) and re.search(r"(?<![\d.])\d{8}", text):
             raise ValueError(f"{name} is {text[:40]}")
         if known[name] and isinstance(value, str) and "." in value:
             check_imported(value, name, _PACKAGES)

@@ -30,6 +30,7 @@ _PROJECT = 'name = "canvas-trm"'  # a line of its pyproject.toml
 _REGIONS = ("in range", "first beyond", "second beyond", "both beyond")
 # Last parts of names that are not among a model's parameters: fixed, or fractions of integers.
 _BUFFERS = ("H_init", "L_init", "multiplier", "shift", "silu")
+PUZZLES = "puzzles"  # the entry of a card with figures of `trm evaluate --data`
 _PACKED = "packed"  # last part of the name of bytes with two weights each
 
 
@@ -67,16 +68,20 @@ def no_such_name(name: str) -> str:
 def in_history(name: str) -> str | None:
     """Return the command that restores weights which have left docs/models; None for others.
 
-    The last table of ``docs/models/README.md`` has their names, such as `tiny-seed1`, `…-seed2`.
+    The last table of ``docs/models/README.md`` has their names, such as `tiny-seed1`, `…-seed2`,
+    and the commit of those that are not in the one named above it: "in commit `1a866c42`".
     """
     for file in (folder / "README.md" for folder in _saved_models()):
         text = file.read_text(encoding="utf-8") if file.is_file() else ""
         section = text.partition("\n## In the git history\n")[2]
-        commit, full = re.search(r"git show (\w+):", section), ""
-        for part in re.findall("`(.+?)`", "".join(re.findall(r"^\| (`.+?) \|", section, re.M))):
-            full = part.replace("…", full.rpartition("-seed")[0])
-            if commit and full == name.removesuffix(SUFFIX):
-                return f"git show {commit[1]}:docs/models/{full}{SUFFIX} > {full}{SUFFIX}"
+        usual, full = re.search(r"git show (\w+):", section), ""
+        for cell in re.findall(r"^\| (`.+?) \|", section, re.M):
+            names, _, other = cell.partition(" commit ")
+            commit = other.strip("`") or (usual[1] if usual else "")
+            for part in re.findall("`(.+?)`", names):
+                full = part.replace("…", full.rpartition("-seed")[0])
+                if commit and full == name.removesuffix(SUFFIX):
+                    return f"git show {commit}:docs/models/{full}{SUFFIX} > {full}{SUFFIX}"
     return None
 
 
@@ -97,7 +102,7 @@ class FileFacts(NamedTuple):
     """Facts in the header of a file of weights."""
 
     family: str  # for people; recursive with its cycles
-    task: str  # with its layout and base
+    task: str  # with its layout and base; of puzzles their size
     parameters: int
     results: str  # verdict of a proof, and test results
 
@@ -112,22 +117,30 @@ def about(file: Path) -> FileFacts:
         with safe_open(file, "numpy") as content:
             header = json.loads(content.metadata()[HEADER])
             shapes = {name: content.get_slice(name).get_shape() for name in content.keys()}  # noqa: SIM118
-        model, task = header["model"], header["data"]["task"]
+        model, data = header["model"], header["data"]
         family = FAMILY_NAMES.get(model["family"], model["family"])
         if family == "recursive" and "H_cycles" in model["model"]:
             family += f", H {model['model']['H_cycles']}, L {model['model']['L_cycles']}"
         if "weight_bits" in model["model"]:
             family += f" in int{model['model']['weight_bits']}"
-        base = "" if task.get("base", 10) == 10 else f", base {task['base']}"
         facts = FileFacts(
             family,
-            f"{task['task']}, {task['layout']}{base}",
+            _puzzles(data["puzzles"]) if "puzzles" in data else _task(data["task"]),
             sum(_parameters(name, shape) for name, shape in shapes.items()),
             results(header.get("card") or {}),
         )
     except Exception as error:  # other bytes can fail in any way
         raise ValueError(f"{file} does not describe its model ({error})") from None
     return facts
+
+
+def _task(task: Mapping[str, Any]) -> str:
+    base = "" if task.get("base", 10) == 10 else f", base {task['base']}"
+    return f"{task['task']}, {task['layout']}{base}"
+
+
+def _puzzles(form: Mapping[str, Any]) -> str:
+    return f"puzzles, {form['height']} x {form['width']}"
 
 
 def _parameters(name: str, shape: list[int]) -> int:
@@ -147,5 +160,8 @@ def results(card: Mapping[str, Any]) -> str:
         sums[1] += figures["total"]
     order = sorted(counts, key=lambda region: [*_REGIONS, region].index(region))
     tested = ["{} {:,} of {:,}".format(region, *counts[region]) for region in order]
+    for one in card.get(PUZZLES) or ():
+        exact, views = one["exact"], f"{one['views']:g} view{'s' * (one['views'] != 1)}"
+        tested.append(f"{one['data']} {exact['right']:,} of {exact['total']:,} in {views}")
     parts.append(f"tested: {', '.join(tested)}" if tested else "")
     return "; ".join(filter(None, parts)) or "neither proved nor tested in its header"

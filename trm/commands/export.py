@@ -1,8 +1,8 @@
 """Export of a model's weights: `trm inspect --export`.
 
 A safetensors file describes its model, and every command accepts it as a checkpoint. An HTML page
-shows models at work in a browser. ONNX is for other programs. ``--dtype int8`` writes a cell model
-in integers (`trm.cells.integer`).
+shows cell models at work in a browser. ONNX is for other programs. ``--dtype int8`` writes a cell
+model in integers (`trm.cells.integer`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, SUFFIX, find_checkpoint
+from trm.checkpoints.names import PUZZLES
 from trm.commands.arguments import Arguments
-from trm.io.files import check_place, fingerprint, write_new
+from trm.io.files import check_file, check_place, fingerprint, read_object, write_new
 from trm.runtime.progress import progress
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 # Figures of each cell of a grid that a model card repeats.
 _CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teacher_forced")
+_PUZZLE_FIGURES = ("exact", "cells", "confidence", "calibration_error", "auroc", "views", "steps")
 PAGE, ONNX = ".html", ".onnx"  # in place of `SUFFIX`
 INTEGERS = {"int8": 8, "int4": 4}  # bits of a weight
 DTYPES = ("float32", "bfloat16", *INTEGERS)
@@ -53,6 +55,7 @@ def export(args: Arguments) -> int:
     from trm.evaluation.models import labels
     from trm.extras.page.page import page
     from trm.extras.sharing import to_onnx
+    from trm.solving.puzzles import PuzzleSolver
 
     first, *others = map(shown, labels(checkpoints), checkpoints)
     solver, content = first.solver, load_checkpoint(checkpoint)
@@ -78,11 +81,12 @@ def export(args: Arguments) -> int:
         )
         first = first._replace(card={})  # proof and figures are of the weights before rounding
     if args.figures:
-        first = first._replace(card={**first.card, **_card(checkpoint, args.figures, first.card)})
+        card_of = _card_of_puzzles if isinstance(solver, PuzzleSolver) else _card
+        first = first._replace(card=first.card | card_of(checkpoint, args.figures, first.card))
     if output.suffix == PAGE:
         packed = page([first, *others]).encode()
     elif output.suffix == ONNX:
-        packed = to_onnx(model, *solver.canvas.size(*solver.task.extent()))
+        packed = to_onnx(model, *solver.canvas_size)
     else:
         packed = pack(content, first.card, first.weights, dtype)
     write_new(output, packed, f"--export {output}")
@@ -98,7 +102,9 @@ def _in_integers(args: Arguments, first: Shown, content: dict[str, Any]) -> Show
     """Return a model in integers, without a card, and describe it in a checkpoint's content."""
     from trm.cells.proof.integers import in_integers
     from trm.checkpoints.content import network_entry
+    from trm.solving.solver import Solver
 
+    assert isinstance(first.solver, Solver)  # as its model is a cell model
     with progress(args.quiet):
         model, differ, tried = in_integers(first.solver, INTEGERS[args.dtype])
     if differ:
@@ -110,13 +116,13 @@ def _in_integers(args: Arguments, first: Shown, content: dict[str, Any]) -> Show
 def shown(name: str, checkpoint: str | Path) -> Shown:
     """Return a checkpoint's solver, weights and card, which contains the noted proof."""
     from trm.checkpoints.content import load_checkpoint, network_weights
-    from trm.checkpoints.loading import load_solver
+    from trm.checkpoints.puzzles import load_any
     from trm.extras.model_card import description
     from trm.extras.page.page import Shown
 
-    solver = load_solver(checkpoint, device="cpu")  # raises if anything does not fit
+    solver = load_any(checkpoint, device="cpu")  # raises if anything does not fit
     content = load_checkpoint(checkpoint)
-    card = description(checkpoint, content, solver.predictor.model, solver.task)
+    card = description(checkpoint, content, solver)
     return Shown(name, solver, network_weights(content), card)
 
 
@@ -160,6 +166,39 @@ def _card(checkpoint: Path, evaluations: Sequence[str], old: dict[str, Any]) -> 
             "cells": [cells[place] for place in sorted(cells)],
         }
     return card
+
+
+def _card_of_puzzles(
+    checkpoint: Path, evaluations: Sequence[str], old: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a checkpoint's figures from evaluations on arrays of puzzles, one entry for each.
+
+    Figures of the old card stay unless the same puzzles were solved again in the same views.
+
+    Raises:
+        FileNotFoundError: there is no such evaluation.
+        ValueError: an evaluation did not measure this checkpoint.
+    """
+    from trm.evaluation.puzzles import FILES
+
+    sha256 = fingerprint(checkpoint)
+    found = {_puzzle_way(one): one for one in old.get(PUZZLES, ())}
+    for evaluation in evaluations:
+        file = Path(evaluation) / FILES[0]
+        check_file(file, str(file), "an evaluation of puzzles, by `trm evaluate --data`")
+        measured = read_object(file) or {}
+        models = [one for one in measured.get("models", ()) if one.get("sha256") == sha256]
+        if not models:
+            raise ValueError(f"{evaluation} has no figures of {checkpoint}: evaluate it first")
+        one = {name: models[0][name] for name in _PUZZLE_FIGURES}
+        one |= {"data": measured["data"], "vote": (measured["voting"] or {}).get("vote")}
+        found[_puzzle_way(one)] = one
+    return {"checkpoint_sha256": sha256, PUZZLES: [*found.values()]}
+
+
+def _puzzle_way(figures: dict[str, Any]) -> tuple[Any, ...]:
+    """Return which puzzles were solved, and in which views."""
+    return figures["data"], figures["views"], figures["vote"]
 
 
 def _way(settings: dict[str, Any]) -> dict[str, Any]:

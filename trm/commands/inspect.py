@@ -18,6 +18,7 @@ import numpy as np
 from canvas import symbols
 from canvas.drawing import RowSteps, WorkedDrawing, row_steps
 from trm.checkpoints import SUFFIX
+from trm.commands import puzzles
 from trm.commands.arguments import Arguments, Parser, check_problems, print_table, results, whole
 from trm.commands.export import DTYPES, ONNX, PAGE, export
 from trm.io.files import make_folder, replacing
@@ -42,6 +43,7 @@ examples:
 
 The folder gets solving.gif and pictures of the rows, of the step in which each cell settled, of
 attention and of signals, where the model has these. --lens, --patch and --saliency add theirs.
+Of a puzzle, a character for each cell, it gets solving.gif and steps.png (docs/arrays.md).
 """
 _SPARE = 4  # supervision steps that are shown beyond those that were taken
 _EXPLAINED = 3  # supervision steps with maps of saliency
@@ -52,7 +54,7 @@ _PICTURES = ("rows", "settled", "attention", "signals", "lens", "patch", "salien
 def add_arguments(parser: Parser) -> None:
     """Add the command's arguments."""
     add = parser.add_argument
-    add("problem", nargs="?", help="like 123x456")
+    add("problem", nargs="?", help="like 123x456; or the text of a puzzle")
     parser.add_solver()
     add("--output", metavar="DIR", help="folder for the pictures")
     what = "show attention, signals and layers of the N-th row to fill in, from 1 "
@@ -86,6 +88,8 @@ def run(args: Arguments) -> int:
         if args.problem is not None:
             raise ValueError("--export writes only the weights: leave out the problem")
         return export(args)
+    if puzzles.of_puzzles(args):
+        return puzzles.inspect(args)
     if args.problem is None or args.output is None:
         raise ValueError("give a problem, like 123x456, and --output DIR for its pictures")
     check_problems([args.problem, *filter(None, [args.patch])], args.checkpoint)

@@ -1,4 +1,4 @@
-"""`trm solve` and `trm evaluate` with checkpoints that were trained on arrays of puzzles."""
+"""`trm solve`, `evaluate` and `inspect` with checkpoints that were trained on arrays of puzzles."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trm.checkpoints import read_puzzle_format
+from trm.checkpoints.puzzles import load_puzzle_solver, puzzle_format
 from trm.commands.arguments import Arguments
 from trm.io.files import check_place, make_folder, replacing, writing
 from trm.io.markdown import known
-from trm.io.puzzle_files import PuzzleFormat, read_inputs, read_puzzles
+from trm.io.puzzle_files import inputs_of, read_inputs, read_puzzles
 from trm.runtime.precision import computing_in
-from trm.runtime.progress import progress
+from trm.runtime.progress import progress, report
 
 if TYPE_CHECKING:
     from trm.solving.puzzles import PuzzleSolver, SolvedPuzzles
 
 _ENDINGS = (".jsonl", ".txt", ".npy")
 _PRINTED = 20  # puzzles that are printed as canvases
+_DRAWN = 12  # canvases of a picture, at most
+_FILM, _PICTURE, _SECONDS = "solving.gif", "steps.png", 0.6  # files of `inspect`; of a frame
 _ONLY = "puzzles have views, steps and one device, and no other settings of solving"
 _OTHER = (
     *("nodes", "view", "start", "temperature", "top_k", "sampling_seed"),
@@ -46,15 +49,16 @@ def of_puzzles(args: Arguments) -> bool:
 
 
 def solve(args: Arguments) -> int:
-    """Solve the puzzles of ``--input``; print the solutions, or write them to ``--output``."""
-    if args.input is None or args.problems:
+    """Solve puzzles; print the solutions, or write them to ``--output``."""
+    if (args.input is None) == (not args.problems):
         raise ValueError(
-            "this checkpoint solves puzzles: give a file of them by --input, .npy or text"
+            "this checkpoint solves puzzles: give each as a text with a character for each cell, "
+            "or give a file of them by --input, .npy or text"
         )
     if args.input == "-":
         raise ValueError("puzzles are read from a file: name it by --input")
     args.refuse(_ONLY, "watch", "demo", "canvases", "batch_size", *_OTHER)
-    form = PuzzleFormat(**read_puzzle_format(args.checkpoint))
+    form = puzzle_format(args.checkpoint)
     output = None if args.output in (None, "-") else Path(args.output)
     if output is not None:
         if output.suffix not in _ENDINGS:
@@ -62,7 +66,11 @@ def solve(args: Arguments) -> int:
                 f"--output {output}: solutions are {', '.join(_ENDINGS)} by the end of its name"
             )
         check_place(output, "--output")
-    inputs = read_inputs(args.input, form, args.height, args.width)
+    size = args.height, args.width
+    if args.input is None:
+        inputs = inputs_of(args.problems, form, *size)
+    else:
+        inputs = read_inputs(args.input, form, *size)
     ((_, solver),) = _solvers(args)
     device = solver.predictor.device
     with computing_in(args.settled_precision(), device), progress(args.quiet):
@@ -93,7 +101,7 @@ def evaluate(args: Arguments) -> int:
     others = ("tensorboard", "seed", "problems", "batch_size", *AXES)
     args.refuse("all puzzles of the test split are measured", *others)
     args.refuse(_ONLY, *_OTHER)
-    form = PuzzleFormat(**read_puzzle_format(args.checkpoints[0]))
+    form = puzzle_format(args.checkpoints[0])
     puzzles = read_puzzles(args.data, "test", characters=form.characters)
     make_folder(Path(args.output))
     models = _solvers(args)
@@ -117,12 +125,50 @@ def evaluate(args: Arguments) -> int:
     return 0
 
 
+def inspect(args: Arguments) -> int:
+    """Draw a puzzle after supervision steps, as a picture and as a film."""
+    if args.problem is None or args.output is None:
+        raise ValueError(
+            "this checkpoint solves puzzles: give one as a text with a character for each cell, "
+            "and --output DIR for its pictures"
+        )
+    alone = "a puzzle is filled in at once, and its canvas after each step is shown"
+    args.refuse(alone, "row", "cell", "lens", "saliency", "patch")
+    form = puzzle_format(args.checkpoint)
+    inputs = inputs_of([args.problem], form, args.height, args.width)
+    ((_, solver),) = _solvers(args)
+
+    from canvas.picture import save_gif
+    from trm.figures.puzzle_panels import puzzles_figure
+    from trm.figures.style import save
+
+    output = Path(args.output)
+    with progress(args.quiet):
+        report("solving", 0, 1)
+        taken = int(solver.solve(inputs).steps[0])
+        seen, confidence = solver.watched(inputs, taken)
+        canvases = np.concatenate([inputs, seen[:, 0]])
+        titles = ["puzzle"]
+        titles += [f"step {i}: {sure:.1%}" for i, sure in enumerate(confidence[:, 0], start=1)]
+        shown = np.unique(np.linspace(0, taken, min(taken + 1, _DRAWN)).round().astype(int))
+        make_folder(output)
+        picture = puzzles_figure(form, canvases[shown], [titles[i] for i in shown], inputs[0])
+        save(picture, output / _PICTURE)
+        frames = (
+            (puzzles_figure(form, canvas[None], [title], inputs[0]), _SECONDS)
+            for canvas, title in zip(canvases, titles, strict=True)
+        )
+        with replacing(output / _FILM) as part:
+            save_gif(part, frames)
+    print(f"{form.to_text(canvases[-1])}  confidence {confidence[-1, 0]:.1%} after {taken} steps")
+    for name in (_FILM, _PICTURE):
+        args.info.print(str(output / name))
+    return 0
+
+
 def _solvers(args: Arguments) -> list[tuple[str, PuzzleSolver]]:
     """Load the models of the arguments; return them with their names."""
     voting, device, files = args.voting(), args.one_device(), args.find_all()
-
-    from trm.checkpoints.puzzles import load_puzzle_solver
-
     return [(str(file), load_puzzle_solver(file, args.steps, device, voting)) for file in files]
 
 

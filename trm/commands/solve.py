@@ -41,7 +41,9 @@ problem in each line (problems.txt). Each line gets a
 record, in order, which repeats the line's other values; a line without a problem gets an error.
 After a stop of any kind the same command continues; the output appears once it is complete.
 
-A checkpoint of puzzles (docs/arrays.md) reads .npy, or text with a puzzle in each line:
+A checkpoint of puzzles (docs/arrays.md) solves texts, a character for each cell, or reads .npy, or
+text with a puzzle in each line:
+  trm solve --checkpoint sudoku6-trm-seed0 --views 4 3..456.4......164...5..3...23.......
   trm solve --checkpoint C --input puzzles.npy --views 8 --vote max_confidence
 """
 
@@ -53,7 +55,8 @@ MOST_PRINTED = 50_000  # cells of a canvas that is printed
 def add_arguments(parser: Parser) -> None:
     """Add the command's arguments."""
     add = parser.add_argument
-    add("problems", nargs="*", help="like 123x456, or 12+34+5 for a model that adds")
+    what = "like 123x456, or 12+34+5 for a model that adds; or texts of puzzles"
+    add("problems", nargs="*", help=what)
     parser.add_solver()
     what = "show the canvas as it fills, after every supervision step"
     add("--watch", action="store_true", help=what)

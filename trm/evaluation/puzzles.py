@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from trm.evaluation.statistics import Share, auroc, reliability
-from trm.io.files import make_own_folder, versions, write_json, writing
+from trm.io.files import fingerprint, make_own_folder, versions, write_json, writing
 from trm.io.puzzle_files import Puzzles
 from trm.solving.puzzles import PuzzleSolver
 
@@ -89,7 +89,7 @@ def write_measured(
         folder: of the puzzles, as a note in the file.
 
     Returns:
-        The figures of each model, see `measure_puzzles`, with its name.
+        The figures of each model, see `measure_puzzles`, with its name and its file's SHA-256.
 
     Raises:
         ValueError: the folder holds files of another program, or see `check_symbols`.
@@ -100,7 +100,8 @@ def write_measured(
     found, lines = [], []
     for name, solver in models:
         figures, records = measure_puzzles(solver, puzzles)
-        found.append({"model": name, **figures})
+        sha256 = solver.file and fingerprint(solver.file)
+        found.append({"model": name, "sha256": sha256, **figures})
         lines += [{"model": name, **record} for record in records]
     voting = models[0][1].voting
     about = {"format": FORMAT, "data": folder, "puzzles": asdict(puzzles.format)}

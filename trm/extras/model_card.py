@@ -9,19 +9,18 @@ Example of its paragraphs: ``**Proved.** Correct at every length: …``.
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from canvas.symbols import Alphabet
-from canvas.task import Task
 from trm.cells.model import CellModel
 from trm.cells.proof.notes import COMPUTES, LAWFUL, PROVED, REFUTED, noted_proof
 from trm.checkpoints import COST_KEY, DATA_KEY
 from trm.checkpoints.content import auxiliary_weights, load_checkpoint
-from trm.checkpoints.loading import load_solver
-from trm.checkpoints.names import named_weights
+from trm.checkpoints.names import PUZZLES, named_weights
+from trm.checkpoints.puzzles import load_any
 from trm.evaluation.grid import pooled
-from trm.io.markdown import safe, table
+from trm.evaluation.statistics import Share
+from trm.io.markdown import known, safe, table
 from trm.models.gpt import GPT
+from trm.solving.puzzles import PuzzleSolver
 from trm.solving.solver import Solver
 
 LIBRARY = "library_name: canvas-trm"  # in the card's metadata
@@ -38,6 +37,20 @@ _BY_CELLS = (
     "calibrated one of the row's least certain cell (`model.confidence: cells`)."
 )
 
+_NOT_PROVED = "Nothing: the states of such a model are continuous, so its claims are tested."
+_NO_FIGURES = (
+    "The file has no figures: `trm evaluate` measures them, and `trm inspect --export` with "
+    "`--figures` writes them into a file."
+)
+_SOLVE_PUZZLES = """\
+from trm import load_puzzle_solver
+from trm.io.puzzle_files import read_inputs
+
+solver = load_puzzle_solver("{}")
+puzzles = read_inputs("puzzles.txt", solver.format)  # a puzzle in each line
+for canvas in solver.solve(puzzles).canvases:
+    print(solver.format.to_text(canvas))"""
+
 # Entries of a proof that a file of weights repeats.
 _PROOF = (
     *("verdict", "arithmetic", "weights_sha256", "digest", "op_inputs", "op_inputs_sha256"),
@@ -47,19 +60,21 @@ _PROOF_IF_NOTED = ("decisions_sha256", "agreed_canvases", "tested", "checked_law
 
 
 def description(
-    path: str | Path, content: dict[str, Any], model: nn.Module, task: Task
+    path: str | Path, content: dict[str, Any], solver: Solver | PuzzleSolver
 ) -> dict[str, Any]:
     """Return the entry ``card`` of a file of weights, with the noted proof of this very model.
 
     Args:
         path: of the checkpoint.
         content: of the checkpoint, see `trm.checkpoints.content.load_checkpoint`.
-        model: its network.
-        task: its task.
+        solver: loaded from it.
     """
     found = dict(content.get("card") or {})
+    if isinstance(solver, PuzzleSolver):
+        return found
     found.pop("proof", None)  # replaced only if the noted proof belongs to this model
-    if "verdict" in (proof := noted_proof(path, content, model, task)):
+    proof = noted_proof(path, content, solver.predictor.model, solver.task)
+    if "verdict" in proof:
         found = {"proof": {name: proof.get(name) for name in _PROOF}} | found
         found["proof"] |= {name: proof[name] for name in _PROOF_IF_NOTED if name in proof}
     if labels := list(auxiliary_weights(content)):
@@ -77,16 +92,16 @@ def model_card(checkpoint: str | Path, name: str | None = None) -> str:
     Raises:
         FileNotFoundError, ValueError: see `trm.checkpoints.loading.load_solver`.
     """
-    solver, content = load_solver(checkpoint, device="cpu"), load_checkpoint(checkpoint)
-    task, model = solver.task, solver.predictor.model
-    kind = type(model).__name__
-    card = description(checkpoint, content, model, task)
+    solver, content = load_any(checkpoint, device="cpu"), load_checkpoint(checkpoint)
+    card = description(checkpoint, content, solver)
     name = str(checkpoint) if name is None else name
+    if isinstance(solver, PuzzleSolver):
+        return _card_of_puzzles(name, solver, content, card)
+    task, model = solver.task, solver.predictor.model
     tags = [*(() if isinstance(task.base, Alphabet) else ("arithmetic",)), task.name, task.layout]
     parts = [
-        f"---\n{LIBRARY}\ntags: [{', '.join(tags)}]\n---\n\n# {safe(name)}",
-        f"{'An' if kind[0] in 'AEIOU' else 'A'} `{kind}` of {model.num_parameters:,} parameters "
-        f"for {task.name} {task.digits_in_words}, layout `{task.layout}`, "
+        _heading(name, *tags),
+        f"{_network(model)} for {task.name} {task.digits_in_words}, layout `{task.layout}`, "
         f"trained on {solver.trained_on}.",
         *_given_and_learned(solver, card),
         *([] if isinstance(model, CellModel) else [f"**Views.** {_views(content[DATA_KEY])}"]),
@@ -98,7 +113,75 @@ def model_card(checkpoint: str | Path, name: str | None = None) -> str:
     loaded = "load_solver" if name in named_weights() else "Solver.from_pretrained"
     imports = f"from trm import {', '.join(sorted(('solve', loaded.partition('.')[0])))}"
     code = f'{imports}\n\nprint(solve("{task.example}", {loaded}("{name}")))'
-    return "\n\n".join([*parts, f"```python\n{code}\n```\n"])
+    return "\n\n".join([*parts, _python(code)])
+
+
+def _card_of_puzzles(
+    name: str, solver: PuzzleSolver, content: dict[str, Any], card: dict[str, Any]
+) -> str:
+    """Return the card of a model that was trained on arrays of puzzles."""
+    form, model, data = solver.format, solver.predictor.model, content[DATA_KEY]
+    symbols = f"{form.vocab_size} symbols"
+    symbols += f", {safe(form.characters)}" if form.characters else ""
+    asked = f"the cells with {safe(form.unknown)}" if form.unknown else "all cells of a puzzle"
+    design = "; ".join(["the size of the canvas, and its symbols", *_given_cells(model.config)])
+    labels = f"The symbols of solutions, in {asked}"
+    if share := data.get("revealed"):
+        labels += f"; {100 * share:g} % of the samples had random cells of the solution as well"
+    views = _views(data)
+    equivalents = data.get("equivalents") or {}
+    exchanged = [f"the symbols {safe(text)}"] if (text := equivalents.get("symbols")) else []
+    exchanged += [f"{lines}s" for lines in ("band", "stack") if equivalents.get(lines)]
+    if exchanged:
+        views += f" Training exchanged {', '.join(exchanged)} at random."
+    code = _SOLVE_PUZZLES.format(name)
+    return "\n\n".join(
+        [
+            _heading(name, "puzzles"),
+            f"{_network(model)} for puzzles of {form.height} x {form.width} cells and {symbols}; "
+            f"{asked} are filled in at once.",
+            f"**Given by design.** {_sentence(design)}",
+            f"**Given as labels, in training alone.** {labels}.",
+            "**Learned.** The rules of the puzzles, and when a solution is done.",
+            f"**Views.** {views}",
+            f"**Proved.** {_NOT_PROVED}",
+            f"**Tested.** {_tested_on_puzzles(card)}",
+            f"**Training.** {_training(content)}",
+            _python(code),
+        ]
+    )
+
+
+def _tested_on_puzzles(card: dict[str, Any]) -> str:
+    """Return the figures of ``trm evaluate --data`` in the file as a table."""
+    rows = [
+        [
+            *(safe(one["data"]), f"{one['views']:g}", one["vote"] or ""),
+            Share(one["exact"]["right"], one["exact"]["total"]).short,
+            *(f"{one['exact']['total']:,}", f"{100 * one['cells']:.1f} %"),
+            *(known(one[name], "{:.3f}") for name in ("calibration_error", "auroc")),
+        ]
+        for one in card.get(PUZZLES) or ()
+    ]
+    if not rows:
+        return _NO_FIGURES
+    heads = ["test split of", "views", "vote", "exact", "of", "cells", "calibration error", "AUROC"]
+    return f"Exact solutions, with 95 % intervals:\n\n{table(heads, rows)}"
+
+
+def _heading(name: str, *tags: str) -> str:
+    return f"---\n{LIBRARY}\ntags: [{', '.join(tags)}]\n---\n\n# {safe(name)}"
+
+
+def _network(model: Any) -> str:
+    """Return the beginning of a sentence about a network."""
+    kind = type(model).__name__
+    article = "An" if kind[0] in "AEIOU" else "A"
+    return f"{article} `{kind}` of {model.num_parameters:,} parameters"
+
+
+def _python(code: str) -> str:
+    return f"```python\n{code}\n```\n"
 
 
 def _given_and_learned(solver: Solver, card: dict[str, Any]) -> list[str]:
@@ -183,7 +266,7 @@ def _proved(checkpoint: str | Path, solver: Solver, content: dict[str, Any]) -> 
     """Return what is proved of the model in its file, or noted beside it."""
     model = solver.predictor.model
     if not isinstance(model, CellModel):
-        return "Nothing: the states of such a model are continuous, so its claims are tested."
+        return _NOT_PROVED
     proof = noted_proof(checkpoint, content, model, solver.task)
     verdict = proof.get("verdict")
     if verdict == PROVED:
@@ -223,10 +306,7 @@ def _tested(card: dict[str, Any]) -> str:
     """Return the figures of the file as a table."""
     cells = card.get("cells")
     if not cells:
-        return (
-            "The file has no figures: `trm evaluate` measures them, and `trm inspect --export` "
-            "with `--figures` writes them into a file."
-        )
+        return _NO_FIGURES
     settings = card["settings"]
     asked = f"; {settings['asked']}" if settings.get("asked") else ""
     intro = (

@@ -37,6 +37,7 @@ from trm.checkpoints import (
 from trm.checkpoints.content import load_checkpoint, network_weights, pack
 from trm.checkpoints.loading import load_solver
 from trm.checkpoints.names import named_weights
+from trm.checkpoints.puzzles import load_any
 from trm.extras.model_card import LIBRARY, description, model_card
 from trm.io.files import make_folder, read_object, write_json
 from trm.models.iterative import where
@@ -131,8 +132,7 @@ def push_to_hub(weights: str | Path, repo_id: str, **options: Any) -> str:
 
 def _exported(file: Path, content: dict[str, Any]) -> bytes:
     """Return a checkpoint as a file of weights, like `trm inspect --export`."""
-    solver = load_solver(file, device="cpu")
-    return pack(content, description(file, content, solver.predictor.model, solver.task))
+    return pack(content, description(file, content, load_any(file, device="cpu")))
 
 
 def _settings(content: dict[str, Any]) -> dict[str, Any]:

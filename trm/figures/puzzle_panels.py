@@ -45,9 +45,7 @@ def puzzle_panels(
         marked: dict[str, Any] = {}
         if heading == "prediction":
             marked = {"wrong": wrong, "right": _signs(format)[solution]}
-        fills = np.where(canvas == puzzle, GIVEN, FILLED)
-        fills[~format.inside(puzzle)] = PAPER
-        inks = np.where(canvas == puzzle, INK, FILLED_INK)
+        fills, inks = _shades(format, canvas, puzzle)
         if marked:
             fills[wrong] = WRONG
         draw_cells(axes, _signs(format)[canvas], fills, inks, **marked)
@@ -57,9 +55,19 @@ def puzzle_panels(
 
 
 def puzzles_figure(
-    format: PuzzleFormat, canvases: np.ndarray, titles: Sequence[str] = ()
+    format: PuzzleFormat,
+    canvases: np.ndarray,
+    titles: Sequence[str] = (),
+    puzzle: np.ndarray | None = None,
 ) -> Figure:
-    """Draw puzzles, uint8 [N, H, W], at most four in a line, with their titles, if any."""
+    """Draw puzzles, at most four in a line.
+
+    Args:
+        format: of the puzzles.
+        canvases: uint8 [N, H, W].
+        titles: of the puzzles, or none.
+        puzzle: uint8 [H, W]; cells that differ from it are blue. None: no cells are.
+    """
     across = min(4, len(canvases))
     lines = -(-len(canvases) // across)
     figure = _figure(format, canvases.shape[1:], across, lines, 0)
@@ -68,12 +76,20 @@ def puzzles_figure(
         if i >= len(canvases):
             axes.axis("off")
             continue
-        fills = np.where(format.inside(canvases[i]), GIVEN, PAPER)
-        signs = _signs(format)[canvases[i]]
-        draw_cells(axes, signs, fills, np.full(signs.shape, INK))
+        fills, inks = _shades(format, canvases[i], canvases[i] if puzzle is None else puzzle)
+        draw_cells(axes, _signs(format)[canvases[i]], fills, inks)
         axes.set_title(titles[i] if i < len(titles) else "", fontsize=9, color=INK, pad=2)
     _fill(figure, 0)
     return figure
+
+
+def _shades(
+    format: PuzzleFormat, canvas: np.ndarray, puzzle: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return background and text colours of cells, str [H, W]: blue where they were filled in."""
+    fills = np.where(canvas == puzzle, GIVEN, FILLED)
+    fills[~format.inside(puzzle)] = PAPER
+    return fills, np.where(canvas == puzzle, INK, FILLED_INK)
 
 
 def _signs(format: PuzzleFormat) -> np.ndarray:

@@ -16,6 +16,7 @@ Text has a puzzle in each line, a character for each cell.
 
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isqrt
 from pathlib import Path
@@ -283,29 +284,51 @@ def read_inputs(
             raise ValueError(f"{file} has the shape {list(cells.shape)}: puzzles are [N, H, W]")
         cells = cells.reshape(len(cells), -1)
     else:
-        cells = _read_lines(file, format)
+        cells = _from_lines(read_utf8(file).splitlines(), format, f"{file}, line")
+    return _canvases(cells, format, str(file), height, width)
+
+
+def inputs_of(
+    lines: Sequence[str],
+    format: PuzzleFormat,
+    height: int | None = None,
+    width: int | None = None,
+) -> np.ndarray:
+    """Return the puzzles of texts, uint8 [N, H, W]; see `read_inputs` for the arguments.
+
+    Raises:
+        ValueError: symbols or sizes do not fit.
+    """
+    return _canvases(_from_lines(lines, format, "puzzle"), format, "puzzles", height, width)
+
+
+def _canvases(
+    cells: np.ndarray, format: PuzzleFormat, source: str, height: int | None, width: int | None
+) -> np.ndarray:
+    """Return ids, [N, cells], as canvases, uint8 [N, H, W]; errors name their source."""
     if not cells.size:
-        raise ValueError(f"{file} has no puzzle")
+        raise ValueError(f"{source} has no puzzle")
     sides = (height, width)
     if sides == (None, None) and cells.shape[1] == format.cells:
         sides = (format.height, format.width)
-    height, width = _sides(cells.shape[1], *sides, f"{file}: a puzzle", "--height and --width")
-    _check_symbols(file, cells, format.vocab_size)
+    height, width = _sides(cells.shape[1], *sides, f"{source}: a puzzle", "--height and --width")
+    _check_symbols(source, cells, format.vocab_size)
     return cells.astype(np.uint8).reshape(-1, height, width)
 
 
-def _read_lines(file: Path, format: PuzzleFormat) -> np.ndarray:
+def _from_lines(lines: Sequence[str], format: PuzzleFormat, where: str) -> np.ndarray:
+    """Return the ids of puzzles in lines, int64 [N, cells]; errors name ``where`` and a number."""
     found = list[list[int]]()
-    for number, line in enumerate(read_utf8(file).splitlines(), start=1):
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
             found.append(format.from_text(line.strip()))
         except ValueError as error:
-            raise ValueError(f"{file}, line {number}: {error}") from None
+            raise ValueError(f"{where} {number}: {error}") from None
         if len(found[-1]) != len(found[0]):
             raise ValueError(
-                f"{file}, line {number} has {len(found[-1])} cells, and the first puzzle "
+                f"{where} {number} has {len(found[-1])} cells, and the first puzzle "
                 f"{len(found[0])}: all are of one size"
             )
     return np.array(found, dtype=np.int64).reshape(len(found), -1 if found else 0)
@@ -439,7 +462,7 @@ def _load(file: Path) -> np.ndarray:
 
 
 def _check_symbols(
-    file: Path, cells: np.ndarray, vocab_size: int, counted: np.ndarray | None = None
+    source: str | Path, cells: np.ndarray, vocab_size: int, counted: np.ndarray | None = None
 ) -> None:
     """Raise a ValueError that names the first symbol outside the vocabulary."""
     wrong = (cells < 0) | (cells >= vocab_size)
@@ -449,7 +472,7 @@ def _check_symbols(
         row, cell = (int(part[0]) for part in wrong.nonzero())
         ends = f"0 to {vocab_size - 1}"
         raise ValueError(
-            f"{file}: row {row}, cell {cell} is {int(cells[row, cell])}, and symbols are {ends}"
+            f"{source}: row {row}, cell {cell} is {int(cells[row, cell])}, and symbols are {ends}"
         )
 
 

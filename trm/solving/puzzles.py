@@ -6,6 +6,7 @@ come from the data. `trm.io.puzzle_files` reads both.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +52,7 @@ class PuzzleSolver:
     symmetries: tuple[str, ...] = ("e",)  # of canvases in training
     shifted: bool = False  # whether training moved canvases
     voting: Voting | None = None  # None: one view
+    file: Path | None = None  # the model's; None: it was not loaded from one
 
     def __post_init__(self) -> None:
         if self.voting is None:
@@ -60,6 +62,11 @@ class PuzzleSolver:
                 "views of a puzzle vote, and nothing else does: leave out --orders, --rollouts, "
                 "--noise and --view"
             )
+
+    @property
+    def canvas_size(self) -> tuple[int, int]:
+        """Height and width of a canvas in training."""
+        return self.format.height, self.format.width
 
     def with_voting(self, voting: Voting | None) -> "PuzzleSolver":
         """Return the same solver with another voting; symmetries that are None: of training."""

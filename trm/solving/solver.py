@@ -293,6 +293,11 @@ class Solver:
         return solutions
 
     @property
+    def canvas_size(self) -> tuple[int, int]:
+        """Height and width of a canvas in training."""
+        return self.canvas.size(*self.task.extent())
+
+    @property
     def trained_on(self) -> str:
         """Sizes of the training problems, in words."""
         ranges = describe_ranges(self.task.ranges, self.task.gaps, self.task.unit)

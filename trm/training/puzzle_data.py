@@ -223,9 +223,19 @@ class PuzzleDataModule(EpochDataModule):
         return np.sort(order[: self.validation_problems])
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the settings that a checkpoint needs to read and solve puzzles like these."""
-        settings = {"puzzles": asdict(self.format), "seed": self.seed}
-        return settings | {"symmetries": self.symmetries, "shifted": self.shifts}
+        """Return the settings that a checkpoint needs to read and solve puzzles like these.
+
+        The last two are facts of training for its card.
+        """
+        equivalents = self.equivalents and asdict(self.equivalents)
+        return {
+            "puzzles": asdict(self.format),
+            "seed": self.seed,
+            "symmetries": self.symmetries,
+            "shifted": self.shifts,
+            "equivalents": equivalents,
+            "revealed": self.revealed,
+        }
 
     def train_dataloader(self) -> DataLoader:
         every = np.arange(len(self.training.groups) - 1)

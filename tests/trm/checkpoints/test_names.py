@@ -48,6 +48,8 @@ def test_removed_weights_are_restored_from_the_git_history(repository, monkeypat
                 find_checkpoint(given)
     assert f"    {names.in_history('written-7-seed0')}\n" in page
     assert [name for name in named_weights() if names.in_history(name)] == []
+    other = "git show 1a866c42:docs/models/trm-quick-turned-seed0.safetensors > "
+    assert str(names.in_history("trm-quick-turned-seed0")).startswith(other)
     for other in ("tiny-seed9", "87e62cbc", ""):
         assert names.in_history(other) is None
     monkeypatch.setattr(names, "_ROOT", tmp_path)  # an installed package has no such table
@@ -101,6 +103,14 @@ def test_the_overview_agrees_with_the_files(command):
         assert f"{one.family} {one.results}".startswith(told)
         for part in (one.family, one.task, f"{one.parameters:,} parameters", one.results):
             assert part in lines[name]
+
+
+def test_weights_of_puzzles_have_their_size_and_figures(command):
+    one = about(named_weights()["maze9-trm-seed0"])
+    assert one.task == "puzzles, 9 x 9"
+    assert one.results.startswith("tested: data/maze9 169 of 200 in 1 view, data/maze9 195 of 200")
+    for part in one[:2]:
+        assert part in command("models", "--all").out
 
 
 def test_the_overview_names_all_weights_by_family_on_one_screen(command):

@@ -1,4 +1,4 @@
-"""From a folder of arrays to a solved puzzle: fit, resume, evaluate, solve, and refusals."""
+"""From a folder of arrays to a solved puzzle: fit, resume, evaluate, solve, export, refusals."""
 
 import json
 import sys
@@ -12,8 +12,12 @@ from tiny import tiny_trm
 from augment.equivalents import Equivalents
 from augment.symmetry import SYMMETRIES, apply, invert
 from canvas.drawing import IGNORE
-from trm.checkpoints.loading import load_solver
+from trm.checkpoints.content import load_checkpoint, pack
+from trm.checkpoints.loading import load_solver, restored
+from trm.checkpoints.names import about
 from trm.checkpoints.puzzles import load_puzzle_solver
+from trm.extras.model_card import model_card
+from trm.extras.sharing import save_pretrained
 from trm.io.config_files import find_config
 from trm.io.puzzle_files import PuzzleFormat, Puzzles, read_puzzles, write_puzzles
 from trm.solving.iterative_predictor import IterativePredictor
@@ -134,7 +138,10 @@ def test_options_that_puzzles_lack_are_refused(fitted, checkpoint, command, tmp_
     file.write_text("1...............\n")
     solve, run = ("solve", "--checkpoint", fitted / RUN), fitted / RUN
     cases = {
-        (*solve, "123x456"): "give a file of them by --input",
+        solve: "give a file of them by --input",
+        (*solve, "123x456"): "puzzle 1: 'x' is none of the symbols ~.1234",
+        (*solve, "12" * 8, "12"): "puzzle 2 has 2 cells, and the first puzzle 16",
+        (*solve, "12" * 8, "--input", file): "give a file of them by --input",
         (*solve, "--input", file, "--orders", 2): "leave out --orders",
         (*solve, "--input", file, "--output", tmp_path / "out.csv"): "solutions are .jsonl, .txt",
         (*solve, "--input", tmp_path / "none.npy"): "there is no such file",
@@ -143,8 +150,13 @@ def test_options_that_puzzles_lack_are_refused(fitted, checkpoint, command, tmp_
             "has no folder test"
         ),
         ("inspect", "--checkpoint", run, "1x1", "--output", tmp_path / "o"): (
-            "trained on arrays of puzzles, not on arithmetic"
+            "puzzle 1: 'x' is none of the symbols"
         ),
+        ("inspect", "--checkpoint", run): "and --output DIR for its pictures",
+        ("inspect", "--checkpoint", run, "1" * 16, "--output", tmp_path / "o", "--lens"): (
+            "leave out --lens"
+        ),
+        ("prove", "--checkpoint", run): "trained on arrays of puzzles, not on arithmetic",
         ("evaluate", "--checkpoint", checkpoint, "--data", tmp_path, "--output", tmp_path / "o"): (
             "leave out --data"
         ),
@@ -161,6 +173,98 @@ def test_options_that_puzzles_lack_are_refused(fitted, checkpoint, command, tmp_
         load_solver(run)
     with pytest.raises(ValueError, match="trained on arithmetic, not on arrays"):
         load_puzzle_solver(checkpoint)
+
+
+def test_exported_weights_solve_as_their_checkpoint(fitted, command, tmp_path):
+    test = read_puzzles(fitted / "data/sudoku4", "test")
+    expected = load_puzzle_solver(fitted / RUN, device="cpu")
+    weights, copy = tmp_path / "mine.safetensors", tmp_path / "copy.safetensors"
+    views = ("--views", 4, "--vote", "max_confidence")
+    for place, more in (("one", ()), ("four", views)):
+        words = ("--data", fitted / "data/sudoku4", "--output", tmp_path / place)
+        command("evaluate", "--checkpoint", fitted / RUN, *words, *more)
+    figures = tmp_path / "one", tmp_path / "four"
+    out = command("inspect", "--checkpoint", fitted / RUN, "--export", weights,
+                  "--figures", *figures).out  # fmt: skip
+    assert f"{expected.predictor.model.num_parameters:,} parameters" in out
+    command("convert", weights, copy, "--to", "safetensors")
+    for file in (weights, copy):
+        solver = load_puzzle_solver(file, device="cpu")
+        for name in ("format", "symmetries", "shifted"):
+            assert getattr(solver, name) == getattr(expected, name)
+        pairs = zip(solver.solve(test.inputs), expected.solve(test.inputs), strict=True)
+        for found, wanted in pairs:
+            assert np.array_equal(found, wanted)
+        assert about(file).task == "puzzles, 4 x 4"
+    card = command("models", copy).out.replace("\\", "")
+    for part in (
+        "for puzzles of 4 x 4 cells and 6 symbols, ~.1234; all cells",
+        "Trained on canvases in 8 orientations.",
+        "Exact solutions, with 95 % intervals",
+        "| max_confidence |",
+    ):
+        assert part in card
+    words = ("--data", fitted / "data/sudoku4", "--output", tmp_path / "again", *views)
+    assert "of 6; 95 %" in command("evaluate", "--checkpoint", weights, *words).out
+    again = tmp_path / "again.safetensors"
+    command("inspect", "--checkpoint", weights, "--export", again, "--figures", words[3])
+    assert len(load_checkpoint(again)["card"]["puzzles"]) == 2  # the second one was replaced
+    save_pretrained(fitted / RUN, tmp_path / "folder")
+    assert load_puzzle_solver(tmp_path / "folder", device="cpu").format == expected.format
+
+
+def test_the_card_of_puzzles_has_the_facts_of_training(fitted, tmp_path):
+    content = load_checkpoint(fitted / RUN)
+    assert content["CanvasDataModule"].keys() >= {"equivalents", "revealed"}
+    content["CanvasDataModule"] |= {"revealed": 0.8, "equivalents": {"symbols": "1234", "band": 2}}
+    content["CanvasDataModule"]["puzzles"]["unknown"] = "."
+    (tmp_path / "x.safetensors").write_bytes(pack(content, {}))
+    card = model_card(tmp_path / "x.safetensors")
+    for part in (
+        "the cells with . are filled in at once",
+        "80 % of the samples had random cells",
+        "Training exchanged the symbols 1234, bands at random.",
+        "file has no figures",
+    ):
+        assert part in card
+
+
+def test_exports_that_puzzles_lack_are_refused(fitted, command, tmp_path):
+    export = ("inspect", "--checkpoint", fitted / RUN, "--export")
+    weights = tmp_path / "mine.safetensors"
+    broken = load_checkpoint(fitted / RUN)
+    broken["CanvasDataModule"]["puzzles"] = {"height": 4, "width": -1, "vocab_size": 6}
+    (tmp_path / "broken.safetensors").write_bytes(pack(broken, {}))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/puzzles.json").write_text('{"models": [{"sha256": "of another"}]}')
+    for words, why in {
+        (*export, tmp_path / "page.html"): "a web page shows models whose cells pass decided",
+        (*export, weights, "--dtype", "int8"): "only a cell model is written in integers",
+        (*export, weights, "--figures", tmp_path): "an evaluation of puzzles, by `trm evaluate",
+        (*export, weights, "--figures", tmp_path / "other"): "has no figures of",
+        ("solve", "--checkpoint", tmp_path / "broken.safetensors", "1" * 16): (
+            "does not describe its puzzles (width is a whole number from 1"
+        ),
+    }.items():
+        err = command(*words, code=2).err
+        assert why in err
+        assert "Traceback" not in err
+    assert not weights.exists()
+    command(*export, weights)
+    with pytest.raises(ValueError, match=r"trm\.load_puzzle_solver"):
+        load_solver(weights)
+
+
+def test_a_puzzle_is_solved_from_its_text_and_inspected(fitted, command, tmp_path):
+    test = read_puzzles(fitted / "data/sudoku4", "test")
+    solver = load_puzzle_solver(fitted / RUN, device="cpu")
+    texts = list(map(solver.format.to_text, test.inputs[:2]))
+    expected = list(map(solver.format.to_text, solver.solve(test.inputs[:2]).canvases))
+    words = ("--checkpoint", fitted / RUN)
+    assert command("solve", *words, *texts, "--quiet").out.split() == expected
+    out = command("inspect", *words, texts[0], "--output", tmp_path / "seen").out
+    assert out.startswith(f"{expected[0]}  confidence ")
+    assert {file.name for file in (tmp_path / "seen").iterdir()} == {"solving.gif", "steps.png"}
 
 
 @pytest.mark.parametrize(
@@ -299,6 +403,11 @@ def test_votes_are_counted_in_the_puzzles_own_frame(symmetries):
         sure, best = max(answers, key=lambda pair: pair[0])
         assert solved.confidence[i] == pytest.approx(sure, abs=1e-5)
         assert np.array_equal(solved.canvases[i], best)
+
+
+def test_symbols_of_nine_digits_are_no_huge_number():
+    form = PuzzleFormat(9, 9, 11, characters="~_123456789")
+    assert restored(PuzzleFormat, form.__dict__) == form
 
 
 def test_a_puzzle_of_another_size_needs_positions_for_it():

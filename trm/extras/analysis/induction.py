@@ -63,7 +63,7 @@ def induction_scores(solver: Solver, sequences: int = 64, seed: int = 0) -> list
             f"induction heads are those of a GPT, which reads a sequence, and this model is a "
             f"{type(model).__name__}: give --checkpoint a GPT"
         )
-    height, width = solver.canvas.size(*task.extent())
+    height, width = solver.canvas_size
     length = min(width, int(task.base))
     if height < 2 or length < 2:
         raise ValueError(

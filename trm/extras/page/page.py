@@ -20,6 +20,7 @@ from trm.cells.integer import IntegerCellModel
 from trm.cells.model import CellModel
 from trm.cells.proof.notes import with_new_keys
 from trm.checkpoints.names import results
+from trm.solving.puzzles import PuzzleSolver
 from trm.solving.solver import Solver
 
 
@@ -27,7 +28,7 @@ class Shown(NamedTuple):
     """A model of a web page."""
 
     name: str  # shown in the list of models
-    solver: Solver  # of a model whose cells pass decided messages
+    solver: Solver | PuzzleSolver  # of cell models alone a page is written
     # By name; written as float32, for which the model is proved, or as integers.
     weights: dict[str, Tensor]
     card: dict[str, Any]  # of an exported file; contains the proof if there is one
@@ -61,14 +62,16 @@ _SIGNS = (TIMES, PLUS, MINUS, DIVIDED, MODULO)
 def _about(shown: Shown) -> dict[str, Any]:
     """Return the data that the scripts need about a model."""
     solver = shown.solver
-    model, task = getattr(solver.predictor, "model", None), solver.task
+    model = getattr(solver.predictor, "model", None)
+    if isinstance(solver, PuzzleSolver) or not isinstance(model, CellModel):
+        raise ValueError(f"{_NO_PAGE}: {shown.name} is none")
+    task = solver.task
     layout, base = task.canvas_layout, task.base
-    ours = type(layout).__module__.startswith("canvas.") and layout.sign in _SIGNS
-    if model is None or not isinstance(model, CellModel) or not ours:
+    if not type(layout).__module__.startswith("canvas.") or layout.sign not in _SIGNS:
         raise ValueError(f"{_NO_PAGE}: {shown.name} is none")
     fewest, most = task.arity
     lengths = ((1,) * fewest, (1,) * (fewest - 1) + (2,) if fewest == most else (1,) * (fewest + 1))
-    rule = solver.task.local_rule(latent=bool(model.config.codes))
+    rule = task.local_rule(latent=bool(model.config.codes))
     ops = zip(model.encoding.ops, model.encoding.inputs, strict=True)
     stored = {**shown.weights, **model.plain_weights()}
     integers = model.integers() if isinstance(model, IntegerCellModel) else None
