@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -53,6 +54,15 @@ def _one_thread():
 def repository() -> Path:
     """Folder with the packages and configs."""
     return REPOSITORY
+
+
+@pytest.fixture(scope="module")
+def program(repository: Path) -> Iterator[Callable[[str], ModuleType]]:
+    """Function that imports a program of the folders `benchmarks` and `examples` by its name."""
+    with pytest.MonkeyPatch.context() as patch:
+        for folder in ("benchmarks", "examples"):
+            patch.syspath_prepend(repository / folder)
+        yield importlib.import_module
 
 
 @pytest.fixture(scope="module")

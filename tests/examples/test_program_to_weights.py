@@ -11,12 +11,8 @@ from trm.cells.proof.compare import compare
 
 
 @pytest.fixture(scope="module")
-def example(repository):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(repository / "examples")
-        import program_to_weights
-
-        yield program_to_weights
+def example(program):
+    return program("program_to_weights")
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,15 @@ def tiny_gpt(height: int, width: int, **more: Any) -> GPT:
     return model
 
 
+def confident_gpt(**more: Any) -> GPT:
+    """Return a GPT of 4 x 5 canvases whose weights are large enough that it has opinions."""
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(4, 5, **SIZES | {"num_layers": 2} | more)).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
 def tiny_trm(**more: Any) -> TinyRecursiveModel:
     torch.manual_seed(3)
     model = TinyRecursiveModel(RecursiveConfig(**SIZES | CYCLES | more)).eval()

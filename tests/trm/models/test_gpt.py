@@ -5,22 +5,13 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from tiny import confident_gpt
 
 from trm.models.configs import POSITIONS, GPTConfig
 from trm.models.gpt import GPT
 
-SIZES = {"height": 4, "width": 5, "hidden_size": 16, "num_heads": 2, "num_layers": 2}
 LENGTH = 1 + 4 * (5 + 1)
 START, END = 15, 16
-
-
-def make(**changes):
-    """A model in evaluation mode whose weights are large enough that it has opinions."""
-    torch.manual_seed(0)
-    model = GPT(GPTConfig(**(SIZES | changes))).eval()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
-    return model
 
 
 def sequence(batch=3, length=LENGTH, seed=0):
@@ -42,7 +33,7 @@ def with_gaps(batch=4):
 
 @pytest.mark.parametrize("position", POSITIONS)
 def test_a_later_token_never_changes_an_earlier_prediction(position):
-    model, ids = make(position=position), sequence()
+    model, ids = confident_gpt(position=position), sequence()
     changed = ids.clone()
     changed[:, 10:] = sequence(seed=1)[:, 10:]
     before, after = model(ids, 4, 5), model(changed, 4, 5)
@@ -52,7 +43,7 @@ def test_a_later_token_never_changes_an_earlier_prediction(position):
 
 
 def test_every_loop_adds_the_embedded_tokens_to_its_input():
-    looped, ids = make(loops=3), sequence()
+    looped, ids = confident_gpt(loops=3), sequence()
     terms = looped._terms(4, 5).part(0, ids.shape[1])
     embedded = looped.embed_tokens(ids) + terms.vectors
     x = torch.zeros_like(embedded)
@@ -68,7 +59,7 @@ def test_every_loop_adds_the_embedded_tokens_to_its_input():
 def test_greedy_decoding_with_a_cache_equals_one_full_pass(position, loops):
     """Keys and values that are kept give what one pass over all tokens says."""
     model, forced = (
-        make(position=position, loops=loops, num_layers=2 if loops == 1 else 1),
+        confident_gpt(position=position, loops=loops, num_layers=2 if loops == 1 else 1),
         with_gaps(),
     )
     ids, log_probs, *_ = model.generate(forced, 4, 5, end=99)
@@ -82,7 +73,7 @@ def test_greedy_decoding_with_a_cache_equals_one_full_pass(position, loops):
 
 
 def test_decoding_stops_when_every_sequence_has_ended():
-    steps, model, forced = [], make(), with_gaps()
+    steps, model, forced = [], confident_gpt(), with_gaps()
     model.layers[0].register_forward_hook(lambda *_: steps.append(1))  # counts its passes
     free, *_ = model.generate(forced, 4, 5, end=99)
     assert len(steps) == LENGTH + 1 - 5
@@ -105,7 +96,7 @@ def test_decoding_stops_when_every_sequence_has_ended():
 
 @pytest.mark.parametrize("position", POSITIONS)
 def test_bfloat16_autocast_is_close_and_trains_every_weight(position):
-    model, ids = make(position=position, bias=True), sequence()
+    model, ids = confident_gpt(position=position, bias=True), sequence()
     exact = model(ids, 4, 5)
     model.train()
     with torch.autocast("cpu", torch.bfloat16):
@@ -135,7 +126,7 @@ def test_the_first_weights_are_gpt_2s():
 
 def halting(position: str, loops: int = 6, bias: float = 0.0):
     """A looped model whose halting head, with random weights, stops tokens at different loops."""
-    model = make(position=position, loops=loops, num_layers=1, halting=True)
+    model = confident_gpt(position=position, loops=loops, num_layers=1, halting=True)
     with torch.no_grad():
         model.halt_head.bias.fill_(bias)
     return model
@@ -201,11 +192,14 @@ def test_more_loops_than_needed_change_nothing_and_cost_nothing():
 
 
 def test_without_halting_all_loops_run():
-    model, forced = make(loops=4, num_layers=1), with_gaps()
+    model, forced = confident_gpt(loops=4, num_layers=1), with_gaps()
     found = model.generate(forced, 4, 5, end=99)
     assert (found.loops[forced < 0] == 4).all()
     assert not found.unsettled.any()
 
 
 def test_a_halting_head_is_one_linear_output():
-    assert make(halting=True, loops=2).num_parameters == make(loops=2).num_parameters + 16 + 1
+    assert (
+        confident_gpt(halting=True, loops=2).num_parameters
+        == confident_gpt(loops=2).num_parameters + 16 + 1
+    )

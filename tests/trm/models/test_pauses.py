@@ -1,8 +1,10 @@
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from tiny import confident_gpt
 
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
@@ -19,14 +21,7 @@ from trm.training.samples import SequenceSamples
 
 SIZES = {"height": 4, "width": 5, "hidden_size": 16, "num_heads": 2, "num_layers": 2}
 TASK = Addition(digits=(1, 2))
-
-
-def make(pauses: int = 3, **changes) -> GPT:
-    torch.manual_seed(0)
-    model = GPT(GPTConfig(**(SIZES | {"pauses": pauses} | changes))).eval()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
-    return model
+make = partial(confident_gpt, pauses=3)
 
 
 def batch_of(number: int = 6) -> dict[str, torch.Tensor]:
@@ -82,7 +77,7 @@ def test_pauses_change_nothing_that_is_read_before_them():
 
 
 def test_a_gpt_without_pauses_has_the_weights_of_before():
-    plain = make(0)
+    plain = make(pauses=0)
     assert plain.pauses is None
     assert "pauses" not in plain.state_dict()
     torch.manual_seed(0)
