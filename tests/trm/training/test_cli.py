@@ -40,7 +40,7 @@ MISTAKES = [
     ("checkpoint: {dirpath: 'gs://a'}", "checkpoint.dirpath: gs://a is not on this machine"),
     (
         "trainer: {logger: {class_path: CSVLogger, init_args: {save_dir: mistake.yaml}}}",
-        "trainer.logger.save_dir: mistake.yaml/debug is no folder to write to (Not a directory)",
+        "trainer.logger.save_dir: mistake.yaml is no folder to write to (Not a directory)",
     ),
     (
         "trainer: {default_root_dir: mistake.yaml/x}",
