@@ -30,8 +30,7 @@ from trm.evaluation.grid_cells import cell_problems
 from trm.evaluation.statistics import Share
 from trm.io.markdown import table
 from trm.solving.solver import Solver
-from trm.solving.voting import Voting, decide
-from trm.solving.voting_settings import VOTES
+from trm.solving.voting import VOTES, Voting, decide
 
 SPLIT: Split = "test"
 _PLACE = 1  # purpose of a random key

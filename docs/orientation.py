@@ -14,7 +14,7 @@ from canvas.picture import INK, READ, draw_canvas
 from canvas.symbols import BLANK, MASK
 from trm import load_solver
 from trm.figures.style import new_figure, save
-from trm.solving.voting_settings import Voting
+from trm.solving.voting import Voting
 
 OUTPUT = Path(__file__).parent / "orientation.png"
 

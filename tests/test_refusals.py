@@ -39,7 +39,7 @@ from trm.solving.families import family_of
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver, solve_watched
-from trm.solving.voting_settings import Voting
+from trm.solving.voting import Voting
 from trm.training.configs import (
     CycleStage,
     DepthConfig,

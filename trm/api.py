@@ -46,7 +46,7 @@ from trm.runtime.limits import check_whole
 from trm.solving.families import family_of
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
-from trm.solving.voting_settings import Voting
+from trm.solving.voting import Voting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -87,6 +87,7 @@ MODULES = {
     "trm.models.cell_table": "trm.cells.table",
     "trm.solving.cell_predictor": "trm.cells.predictor",
     "trm.solving.rollout": "trm.solving.rows",
+    "trm.solving.voting_settings": "trm.solving.voting",
     "trm.training.cell_module": "trm.cells.module",
     **{f"{was}.{name}": f"{now}.{name}" for now, was, names in _MOVED for name in names.split()},
 }

@@ -22,7 +22,7 @@ from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import Batch
 from trm.models.recursive import TinyRecursiveModel
-from trm.solving.voting_settings import Voting
+from trm.solving.voting import Voting
 from trm.training.carry import carried_step
 from trm.training.configs import DepthConfig
 from trm.training.gpt_module import sequence_loss

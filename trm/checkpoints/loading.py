@@ -26,7 +26,7 @@ from trm.checkpoints.content import read_checkpoint
 from trm.families import EARLIER, FAMILIES, RESTORE_NOTE, load
 from trm.runtime.limits import MOST_STEPS, check_whole
 from trm.solving.solver import Solver
-from trm.solving.voting_settings import Voting
+from trm.solving.voting import Voting
 
 _PACKAGES = ("canvas", "augment", "trm")  # packages with classes that a file may name
 

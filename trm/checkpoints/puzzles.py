@@ -12,7 +12,7 @@ from trm.runtime.limits import MOST_STEPS, check_whole
 if TYPE_CHECKING:
     from trm.solving.puzzles import PuzzleSolver
     from trm.solving.solver import Solver
-    from trm.solving.voting_settings import Voting
+    from trm.solving.voting import Voting
 
 
 def load_any(path: str | Path, device: str = "auto") -> "Solver | PuzzleSolver":

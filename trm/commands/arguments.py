@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from canvas.task import Task
     from trm.solving.predictor import Sampling
     from trm.solving.solver import Solver
-    from trm.solving.voting_settings import Voting
+    from trm.solving.voting import Voting
 
 MOST_LENGTHS = 1000  # in a range
 VERBOSE = ("-v", "--verbose")
@@ -290,7 +290,7 @@ class Parser(argparse.ArgumentParser):
     def add_solving(self) -> None:
         """Add the options of solving, which `Arguments` turns into precision and voting."""
         from augment.symmetry import SYMMETRIES
-        from trm.solving.voting_settings import ANY, PER, VOTES
+        from trm.solving.voting import ANY, PER, VOTES
 
         what = "bf16-mixed is faster on hardware with bfloat16 (default: 32-true, float32)"
         self.add_argument("--precision", choices=PRECISIONS, default=FLOAT32, help=what)
@@ -410,7 +410,7 @@ class Arguments(argparse.Namespace):
         Raises:
             ValueError: the options of views do not fit together.
         """
-        from trm.solving.voting_settings import Voting
+        from trm.solving.voting import Voting
 
         if not hasattr(self, "views"):
             return None

@@ -20,7 +20,7 @@ from canvas.task import Task
 from canvas.tasks import TASKS, task_of
 from trm.commands.arguments import Arguments, Parser, whole
 from trm.io.files import replacing
-from trm.solving.voting_settings import ANY
+from trm.solving.voting import ANY
 
 _FRAME, _LAST = 0.6, 2.0  # seconds of an animation's frames, and of the last one
 _MOST_DRAWN = 100_000  # cells

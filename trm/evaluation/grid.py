@@ -35,7 +35,7 @@ from trm.evaluation.statistics import Share
 from trm.io.files import read_object, validated, versions
 from trm.runtime.precision import FLOAT32
 from trm.solving.predictor import Sampling
-from trm.solving.voting_settings import ANY
+from trm.solving.voting import ANY
 
 GRID, FORMAT = "grid.json", 2  # file name in the folder of an evaluation; version of the format
 LENGTHS_PICTURE, PICTURE, TABLE = "lengths.png", "grid.png", "grid.csv"

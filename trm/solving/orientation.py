@@ -37,9 +37,8 @@ from canvas.drawing import Drawing, WorkedDrawing
 from canvas.layouts import written_box
 from canvas.problems import Problems
 from canvas.symbols import BLANK
-from trm.solving.solution import Solution, Vote
-from trm.solving.voting import decide
-from trm.solving.voting_settings import ANY, Voting
+from trm.solving.solution import Solution
+from trm.solving.voting import ANY, Vote, Voting, decide
 
 if TYPE_CHECKING:
     from trm.solving.solver import Solver

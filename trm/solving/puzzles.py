@@ -17,8 +17,7 @@ from trm.io.puzzle_files import PuzzleFormat
 from trm.runtime.progress import report
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rows import in_views
-from trm.solving.voting import flattened, views_of, vote_on
-from trm.solving.voting_settings import Voting
+from trm.solving.voting import Voting, flattened, views_of, vote_on
 
 _AT_ONCE = 256  # puzzles, of which all views are solved together
 

@@ -7,14 +7,14 @@ numbers. docs/solve.md explains each of its `COLUMNS`.
 
 import html
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from canvas.arithmetic import Numbers
 from canvas.layouts import CellIndex
 from canvas.picture import to_figure, to_svg, to_text
-from trm.solving.voting_settings import Voting
+from trm.solving.voting import Vote, Voting
 
 # Keys of a record, in this order; unknown or unrequested values are None.
 COLUMNS: tuple[str, ...]
@@ -31,14 +31,6 @@ def unset_columns(voting: Voting | None) -> set[str]:
     """Return the columns that no record has a value in after a vote with these settings."""
     guessed = voting is not None and voting.given is not None
     return {*(() if voting else VOTED), *(() if guessed else GUESSED)}
-
-
-class Vote(NamedTuple):
-    """One of the different answers that views gave."""
-
-    answer: str | None  # a row's symbols, or the product; None if no number can be read
-    views: int  # number of views, or of rollouts, that gave it
-    confidence: float  # their mean
 
 
 @dataclass(frozen=True, repr=False)

@@ -17,11 +17,12 @@ from canvas.problems import MOST_CELLS, Problems
 from canvas.task import Task, describe_ranges
 from trm.families import SHARING, load
 from trm.runtime.progress import part
+from trm.solving.operand_swap import solve_in_both_orders
 from trm.solving.orientation import solve_given
 from trm.solving.predictor import Predictor, Sampling
 from trm.solving.rows import FilledCanvases, show_row_by_row
-from trm.solving.solution import Solution, Vote
-from trm.solving.voting import Decision, Voting, agreed, solve_by_vote
+from trm.solving.solution import Solution
+from trm.solving.voting import Decision, Vote, Voting, solve_by_vote
 
 
 @dataclass(frozen=True)
@@ -196,51 +197,16 @@ class Solver:
                 show_row_by_row(written, drawing, on_row)
             return self.solutions(problems, drawing, written)
         if voting.orders == 2:
-            return self._both_orders(problems, drawing)
+            return solve_in_both_orders(self, problems, drawing)
         if voting.given is not None:
             return solve_given(self, problems, drawing)
         operands = problems.to_ints()
 
         def answers(i: int, canvas: np.ndarray) -> bool:
-            return self._read(canvas, operands[i]) is not None
+            return self.read(canvas, operands[i]) is not None
 
         written, decisions = solve_by_vote(self.predictor, voting, drawing, answers)
         return list(map(self._with_votes, self.solutions(problems, drawing, written), decisions))
-
-    def _both_orders(self, problems: Problems, drawing: Drawing) -> list[Solution]:
-        """Solve problems as they are and with their operands swapped; the two answers vote.
-
-        The operands of a canvas in an unknown orientation are those that the most confident guess
-        shows. If it shows none, or the model cannot swap them, its solution stays as it is.
-        """
-        voting = self.voting
-        assert voting is not None
-        given = voting.given is not None
-        solver = alone = replace(self, voting=None)
-        if given or voting.samples > 2:
-            solver = replace(self, voting=replace(voting, orders=1))
-        with part(0, 1, 2):
-            solutions = solver.solve_drawing(problems, drawing)
-        operands = map(self._shown, solutions) if given else problems.to_ints()
-        swapped = {i: one[::-1] for i, one in enumerate(operands) if one is not None}
-        if given:
-            solver = alone
-        if self.predictor.options.on_row is not None:  # only the first order is watched
-            solver = replace(solver, predictor=self.predictor.with_options(on_row=None))
-        reverse = Problems.from_ints([*swapped.values()], problems.base)
-        with part(1, 2, 2):
-            second = solver.solve(reverse, isinstance(drawing, WorkedDrawing))
-        for i, solution in zip(swapped, second, strict=True):
-            solutions[i] = agreed(voting.vote, solutions[i], solution)
-        return solutions
-
-    def _shown(self, solution: Solution) -> tuple[int, ...] | None:
-        """Return the operands that a solution shows; None: none that can be solved swapped."""
-        reading = self._read(solution.canvas, None)
-        if reading is None:
-            return None
-        swapped = Problems.from_ints([reading.operands[::-1]], self.task.base)
-        return None if any(self.misfits(swapped)) else reading.operands
 
     def solutions(
         self, problems: Problems, drawing: Drawing, written: FilledCanvases
@@ -255,7 +221,7 @@ class Solver:
         for i, operands in enumerate(problems.to_ints()):
             n = int(drawing.steps[i])
             guessed = self.voting is not None and self.voting.given is not None
-            reading = self._read(written.canvases[i], None if guessed else operands)
+            reading = self.read(written.canvases[i], None if guessed else operands)
             reasons = [traits.doubt] if traits.doubt and not traits.certain else []
             if not in_range[i] and not traits.certain:
                 zero = self.task.smallest and 0 in operands
@@ -305,7 +271,7 @@ class Solver:
             return ranges
         return f"{ranges}, primed with {describe_ranges(self.primed.ranges, self.primed.gaps)}"
 
-    def _read(self, canvas: np.ndarray, operands: tuple[int, ...] | None) -> Reading | None:
+    def read(self, canvas: np.ndarray, operands: tuple[int, ...] | None) -> Reading | None:
         """Read a solved canvas; None if no answer to these operands, or any, can be read."""
         try:
             reading = read(canvas, self.task.canvas_layout, self.task.base)
@@ -319,13 +285,13 @@ class Solver:
                 return symbols.decode(cells).strip(symbols.decode(np.array([symbols.BLANK])))
             canvas = solution.canvas.copy()
             canvas[~solution.given] = cells
-            reading = self._read(canvas, solution.operands)
+            reading = self.read(canvas, solution.operands)
             return None if reading is None else solution.write(reading.answer)
 
-        def vote(cells: np.ndarray, views: int, confidence: float) -> Vote:
-            return Vote(answer(cells), views, float(np.nan_to_num(confidence)))
+        def read_one(vote: Vote) -> Vote:
+            return Vote(answer(vote.answer), vote.views, float(np.nan_to_num(vote.confidence)))
 
-        votes = [[vote(*ballot) for ballot in decision.ballots] for decision in decisions]
+        votes = [[read_one(vote) for vote in decision.votes] for decision in decisions]
         agreement = min(decision.agreement for decision in decisions)
         number, voting = sum(one.views for one in votes[0]), self.voting
         assert voting is not None

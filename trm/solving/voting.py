@@ -5,30 +5,114 @@ after the model has filled it, and compared with the others in the problem's own
 
 Views vote per row or per solution. Per row, the winning row is written to the one canvas that all
 views then continue from. Per solution, each view is solved to the end on its own, and then whole
-solutions vote. The two orders of a problem's operands, a x b and b x a, vote on the answer alone:
-their solutions have little else in common.
+solutions vote.
 
 A recursive model can work on each view several times, with noise on its states (`Noise` in
 `trm.solving.noise`); such rollouts vote as views do.
 """
 
+from __future__ import annotations
+
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from augment.symmetry import SYMMETRIES, lookup
 from augment.views import View, distinct_views
-from canvas import symbols
+from canvas.choices import check_choice
 from canvas.drawing import Drawing
-from trm.solving.predictor import Predictor
 from trm.solving.rows import FilledCanvases, Prediction, fill_row_by_row, in_views
-from trm.solving.solution import Solution, Vote
-from trm.solving.voting_settings import VOTES, Voting, mean_confidence
 
-_COINCIDE = 0.01  # probability that the incorrect answers of two orders are equal
+if TYPE_CHECKING:
+    from trm.solving.predictor import Predictor
+
+PER = ("row", "solution")
+ANY = "random"  # each canvas in one of the eight symmetries, by the seed and the problem
+
+
+@dataclass(frozen=True)
+class Voting:
+    """Number of views of a problem, and how they vote.
+
+    Raises:
+        ValueError: a setting has no valid value.
+    """
+
+    views: int = 1  # highest number of different views of a problem, the identity first
+    symmetries: tuple[str, ...] | None = None  # of views, beside shifts; None: those of training
+    vote: str = "majority"  # one of `VOTES`
+    per: str = "row"  # one of `PER`: after each row, which all views then share, or at the end
+    seed: int = 0  # of views and noise
+    orders: int = 1  # 2 solves each problem with its operands reversed, too; answers vote
+    rollouts: int = 1  # of each view, all but the first with noise
+    noise: float = 0.0  # standard deviation on z_H, before each supervision step
+    # Orientation of the given canvas, a symmetry or `ANY`, unknown to the model. Each symmetry is a
+    # guess with its own solution, see `trm.solving.orientation`. None: the canvas is upright.
+    given: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("vote", self.vote, VOTES)
+        check_choice("vote-per", self.per, PER)
+        for name in self.symmetries or ():
+            check_choice("symmetry", name, SYMMETRIES)
+        if self.views < 1:
+            raise ValueError(f"a problem is solved in at least one view, not {self.views}")
+        if self.orders not in (1, 2):
+            raise ValueError(f"a problem has 1 or 2 orders of its operands, not {self.orders}")
+        if self.rollouts < 1:
+            raise ValueError(f"each view has at least one rollout, not {self.rollouts}")
+        if not (math.isfinite(self.noise) and self.noise >= 0):
+            raise ValueError(f"noise is a standard deviation from 0 up, not {self.noise}")
+        if (self.rollouts > 1) != (self.noise > 0):
+            raise ValueError(
+                "rollouts of a view differ only in their noise: give both, like --rollouts 8 "
+                "--noise 0.2"
+            )
+
+        if self.given is not None:
+            self._check_given(self.given)
+
+    def _check_given(self, given: str) -> None:
+        check_choice("a given view", given, (*SYMMETRIES, ANY))
+        if self.rollouts > 1 or self.views > 1:
+            raise ValueError(
+                "a canvas in an unknown orientation has a solution for each guess of it: "
+                "leave out --views and --rollouts"
+            )
+        if self.per != "solution":
+            raise ValueError(
+                "guesses of an orientation fill in different rows, so their solutions vote: "
+                "--vote-per solution"
+            )
+
+    @property
+    def guesses(self) -> tuple[str, ...]:
+        """Symmetries that a canvas of an unknown orientation may be given in."""
+        return self.symmetries or tuple(SYMMETRIES)
+
+    @property
+    def transposes(self) -> bool:
+        """True if a view may exchange rows and columns; guesses are undone before solving."""
+        return self.given is None and any(lookup(name).transpose for name in self.symmetries or ())
+
+    @property
+    def samples(self) -> int:
+        """Highest number of solutions of one problem: views, or guesses, x orders x rollouts."""
+        views = self.views if self.given is None else len(self.guesses)
+        return views * self.orders * self.rollouts
+
+
+class Vote(NamedTuple):
+    """One of the different answers that views gave."""
+
+    answer: Any  # of a row its symbols, of a solution its answer; None if no number can be read
+    views: int  # number of views, or of rollouts, that gave it
+    confidence: float  # their mean
 
 
 class Decision(NamedTuple):
@@ -37,8 +121,7 @@ class Decision(NamedTuple):
     behind: list[int]  # indices of the views that voted for the winner
     confidence: float  # of these views: under `max_confidence` the highest, else the mean
     agreement: float  # share of these views
-    # Each different answer, number of views that gave it, their mean confidence; most views first.
-    ballots: list[tuple[Any, int, float]]
+    votes: list[Vote]  # the different answers, arrays of cells as yet; most views first
 
 
 def solve_by_vote(
@@ -84,6 +167,33 @@ def solve_by_vote(
     return fill_row_by_row(fill, drawing, predictor.options.on_row), decisions
 
 
+def _by_solution(
+    predictor: Predictor,
+    voting: Voting,
+    drawing: Drawing,
+    of: np.ndarray,
+    views: list[View],
+    answers: Callable[[int, np.ndarray], bool],
+) -> tuple[FilledCanvases, list[list[Decision]]]:
+    alone = predictor.free_running(drawing[of], views)
+    voted, decisions = FilledCanvases.begun(drawing), []
+    if alone.most_steps is not None:
+        first = np.unique(of, return_index=True)[1]
+        voted = voted._replace(most_steps=alone.most_steps[first])
+    for i, n in enumerate(drawing.steps.tolist()):
+        mine, unknown = np.flatnonzero(of == i), ~drawing.given[i]
+        solved, confidence = alone.canvases[mine], alone.confidence[mine].prod(axis=1)
+        confidence = np.where([answers(i, canvas) for canvas in solved], confidence, 0)
+        decision = decide(voting.vote, found := solved[:, unknown], confidence)
+        voted.canvases[i][unknown] = found[decision.behind[0]]
+        # The confidence is that of the whole solution; its rows share it evenly.
+        voted.confidence[i, :n] = decision.confidence ** (1 / n)
+        voted.steps[i] = alone.steps[mine].sum(axis=0)
+        voted.settled[i] = alone.settled[mine][decision.behind].all(axis=0)
+        decisions.append([decision])
+    return voted, decisions
+
+
 def vote_on(
     vote: str, seen: Prediction, of: np.ndarray, inputs: np.ndarray, answer: np.ndarray
 ) -> tuple[Prediction, list[Decision]]:
@@ -126,7 +236,7 @@ def decide(vote: str, answers: Sequence[Any] | np.ndarray, confidence: np.ndarra
     keys = [one.tobytes() if isinstance(one, np.ndarray) else one for one in answers]
     gave = np.array([[key == one for key in keys] for one in dict.fromkeys(keys)])  # [A, V]
     ballots = [
-        (answers[who.argmax()], int(who.sum()), float(confidence[who].mean())) for who in gave
+        Vote(answers[who.argmax()], int(who.sum()), float(confidence[who].mean())) for who in gave
     ]
     votes = confidence > 0 if (confidence > 0).any() else np.ones(len(answers), dtype=bool)
     voted = (gave & votes).any(axis=1)  # answers that a view voted for
@@ -135,8 +245,71 @@ def decide(vote: str, answers: Sequence[Any] | np.ndarray, confidence: np.ndarra
     means = mean_confidence(gave, trust)
     of_winner = trust[gave[best]].max() if VOTES[vote].highest else means[best]
     behind = np.flatnonzero(votes)[gave[best]].tolist()
-    ranked = sorted(ballots, key=lambda ballot: -ballot[1])
+    ranked = sorted(ballots, key=lambda ballot: -ballot.views)
     return Decision(behind, float(of_winner), len(behind) / len(answers), ranked)
+
+
+# Called with ``gave``, bool [A, V], whether each of V views gave each of A answers, and the views'
+# confidence, float [V]; returns the scores of the answers, float [A].
+Score = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def majority(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
+    """Return the number of views that gave each answer; the mean confidence breaks ties."""
+    return gave.sum(axis=1) + 0.5 * mean_confidence(gave, confidence)
+
+
+def max_confidence(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
+    """Return the highest confidence of the views that gave each answer."""
+    return np.where(gave, confidence, 0).max(axis=1)
+
+
+def weighted(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
+    """Return the sum of the confidences of the views that gave each answer."""
+    return gave @ confidence
+
+
+def product(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
+    """Return the log of the product, over all views, of each answer's probability.
+
+    A view with confidence p assigns p to its own answer. It spreads the rest, 1 - p, evenly over A
+    others: the A - 1 answers of other views, and one that stands for all that no view gave. Cell
+    probabilities are not used. p is clipped to 1e-6 and 1 - 1e-6, so that no view decides alone.
+
+    Example: two views give x with 0.6 and 0.5, a third gives y with 0.9, so A is 2. The product of
+    x is 0.6 · 0.5 · 0.1 / 2 = 0.015, that of y 0.4 / 2 · 0.5 / 2 · 0.9 = 0.045: y wins.
+    """
+    p = np.clip(confidence, 1e-6, 1 - 1e-6)
+    return np.where(gave, np.log(p), np.log((1 - p) / len(gave))).sum(axis=1)
+
+
+def mean_confidence(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
+    """Return the mean confidence of the views that gave each answer, float [A]."""
+    return (gave @ confidence) / gave.sum(axis=1)
+
+
+class ScoringRule(NamedTuple):
+    """The highest score wins; of equal scores, the answer given first."""
+
+    score: Score
+    meaning: str
+    highest: bool = False  # confidence of the winner: the highest of its views, not their mean
+
+
+VOTES = {
+    "majority": ScoringRule(
+        majority,
+        "the answer of most views, then of the highest mean confidence (the evaluator of "
+        "Jolicoeur-Martineau's TRM on ARC)",
+    ),
+    "max_confidence": ScoringRule(
+        max_confidence, "the answer of the most confident view", highest=True
+    ),
+    "weighted": ScoringRule(weighted, "the answer with the largest sum of confidences"),
+    "product": ScoringRule(
+        product, "the answer with the largest product of the probabilities that all views give it"
+    ),
+}
 
 
 @lru_cache(maxsize=4096)
@@ -160,113 +333,3 @@ def views_of(
 def flattened(views: Sequence[Sequence[View]]) -> tuple[np.ndarray, list[View]]:
     """Return the problem of each view, int64 [V], and the views of all problems in order."""
     return np.repeat(np.arange(len(views)), list(map(len, views))), list(chain(*views))
-
-
-def _by_solution(
-    predictor: Predictor,
-    voting: Voting,
-    drawing: Drawing,
-    of: np.ndarray,
-    views: list[View],
-    answers: Callable[[int, np.ndarray], bool],
-) -> tuple[FilledCanvases, list[list[Decision]]]:
-    alone = predictor.free_running(drawing[of], views)
-    voted, decisions = FilledCanvases.begun(drawing), []
-    if alone.most_steps is not None:
-        first = np.unique(of, return_index=True)[1]
-        voted = voted._replace(most_steps=alone.most_steps[first])
-    for i, n in enumerate(drawing.steps.tolist()):
-        mine, unknown = np.flatnonzero(of == i), ~drawing.given[i]
-        solved, confidence = alone.canvases[mine], alone.confidence[mine].prod(axis=1)
-        confidence = np.where([answers(i, canvas) for canvas in solved], confidence, 0)
-        decision = decide(voting.vote, found := solved[:, unknown], confidence)
-        voted.canvases[i][unknown] = found[decision.behind[0]]
-        # The confidence is that of the whole solution; its rows share it evenly.
-        voted.confidence[i, :n] = decision.confidence ** (1 / n)
-        voted.steps[i] = alone.steps[mine].sum(axis=0)
-        voted.settled[i] = alone.settled[mine][decision.behind].all(axis=0)
-        decisions.append([decision])
-    return voted, decisions
-
-
-def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
-    """Combine the solutions of a problem and of the problem with its operands reversed.
-
-    A model's errors on the two orders differ, as rows and carries differ.
-
-    Returns:
-        The solution whose answer won, the first if both agree, with the problem in its original
-        order. Its canvas and steps may be those of the reversed order. The confidence is that of
-        `posterior`, and all rows share it evenly.
-    """
-    if other.operands != solution.operands[::-1]:  # a wrong guess of the orientation read others
-        other = replace(other, right_answer=solution.right_answer, truth=_nothing(other))
-    both = [solution, other]
-    texts = [one.answer_text for one in both]
-    confidence = np.array([one.confidence for one in both])
-    decision = decide(vote, texts, confidence)
-    place, agree = decision.behind[0], len(decision.ballots) == 1
-    won, rows = both[place], len(both[place].row_confidence)
-    combined = posterior(float(confidence[place]), float(confidence[1 - place]), agree)
-    differ = "" if agree else "the two orders give different answers"
-    reasons = (*(one.uncalibrated_reason for one in both), differ)
-    votes = [Vote(*ballot) for ballot in decision.ballots]
-    combination = replace(
-        won,
-        problem=solution.problem,
-        operands=solution.operands,
-        in_range=solution.in_range,
-        row_confidence=[combined ** (1 / rows)] * rows,
-        uncalibrated_reason="; ".join(dict.fromkeys(filter(None, reasons))),
-    )
-    if solution.guess is not None:
-        steps = won.row_steps.copy()
-        steps[-1] += sum(both[1 - place].row_steps)
-        return replace(
-            combination,
-            row_steps=steps,
-            views=solution.views,
-            views_asked=solution.views_asked,
-            agreement=solution.agreement,
-            votes=[*solution.votes, votes],
-            view=solution.view,
-            guess=solution.guess,
-            readable=solution.readable,
-        )
-    return replace(
-        combination,
-        views=solution.views + other.views,
-        views_asked=solution.views_asked + other.views_asked,
-        agreement=decision.agreement,
-        votes=[votes],
-    )
-
-
-def _nothing(solution: Solution) -> np.ndarray | None:
-    """Return an empty canvas in place of the true solution, which a misread problem has none of."""
-    return None if solution.truth is None else np.full_like(solution.canvas, symbols.BLANK)
-
-
-def posterior(confidence: float, other: float, agree: bool) -> float:
-    """Return the probability that an answer is correct, given the answer of the other order.
-
-    By Bayes' rule: the two are correct independently, with the probabilities that the model gives,
-    and two incorrect answers are hardly ever equal. If the answers differ, the model's confidence
-    is in doubt. The probability that one of them is correct is then at most 0.5, which is that of
-    a model whose accuracy is uniform from 0 to 1.
-
-    Args:
-        confidence: in the answer, 0 to 1.
-        other: confidence in the answer of the other order, 0 to 1.
-        agree: whether the two answers are equal.
-    """
-    both_wrong = (1 - confidence) * (1 - other)
-    if agree:
-        both_right = confidence * other
-        return both_right / (both_right + both_wrong * _COINCIDE) if both_right else 0.0
-    this_one, that_one = confidence * (1 - other), (1 - confidence) * other
-    if not this_one:
-        return 0.0
-    one = this_one + that_one
-    one_is_right = one / (one + both_wrong * (1 - _COINCIDE))
-    return min(one_is_right, 0.5) * this_one / one

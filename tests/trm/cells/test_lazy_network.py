@@ -19,7 +19,7 @@ from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, SHIPPED, find_checkpoint
 from trm.checkpoints import loading as loading_module
 from trm.checkpoints.content import network_weights, pack, unpack
 from trm.models.iterative import weights_hash
-from trm.solving.voting_settings import Voting
+from trm.solving.voting import Voting
 
 PROVED = {  # saved models that are proved in a second or two, one of each kind: problems
     "lattice": ("123x456", "7x80", "98765x4321"),

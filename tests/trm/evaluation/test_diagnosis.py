@@ -24,7 +24,7 @@ from trm.evaluation.diagnosis import (
 from trm.evaluation.grid_cells import cell_problems
 from trm.evaluation.measure import measure_cell
 from trm.solving.solver import Solver
-from trm.solving.voting_settings import Voting
+from trm.solving.voting import Voting
 
 STANDARD = Multiplication("standard")
 SUM = Addition("column")

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from canvas.symbols import encode
-from trm.solving.solution import COLUMNS, Solution, Vote
+from trm.solving.solution import COLUMNS, Solution
+from trm.solving.voting import Vote
 
 ROWS = ["_12", "*_3", "_36", "_36"]
 GIVEN = np.repeat(np.array([True, True, False, False])[:, None], 3, axis=1)

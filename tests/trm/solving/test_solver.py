@@ -23,10 +23,10 @@ from trm.extras.analysis.settled import last_changes
 from trm.models.iterative import Loop
 from trm.runtime.progress import listening
 from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.operand_swap import posterior
 from trm.solving.predictor import Traits
 from trm.solving.solver import Moment, Solver, solve_watched
-from trm.solving.voting import posterior
-from trm.solving.voting_settings import Voting
+from trm.solving.voting import Voting
 
 TIMES = Multiplication, [(321, 654), (7, 8), (12, 30), (99, 9), (10, 10)], "x"
 SUMS = [(87, 604, 9), (0, 0), (999, 1), (5, 0, 12, 700), (7, 8), (0, 999, 0)]

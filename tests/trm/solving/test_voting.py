@@ -28,8 +28,7 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.noise import Noise
 from trm.solving.rows import in_views
 from trm.solving.solver import Solver
-from trm.solving.voting import decide
-from trm.solving.voting_settings import PER, VOTES, Voting
+from trm.solving.voting import PER, VOTES, Voting, decide
 
 NEIGHBOUR_NAMES = {"position": "relative_2d", "skip_blank": True}
 PAIRS = [(12, 34), (7, 5), (987, 65), (43, 210)]
@@ -68,7 +67,7 @@ def test_views_with_confidence_0_do_not_vote_unless_all_have_it():
     for vote in VOTES:
         found = decide(vote, "1112", np.array([0.0, 0.0, 0.0, 0.3]))
         assert (found.behind, found.confidence, found.agreement) == ([3], 0.3, 0.25)
-        assert [ballot[:2] for ballot in found.ballots] == [("1", 3), ("2", 1)]
+        assert [vote[:2] for vote in found.votes] == [("1", 3), ("2", 1)]
     assert decide("majority", "2111", np.zeros(4)).behind == [1, 2, 3]
 
 

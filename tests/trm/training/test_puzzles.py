@@ -22,7 +22,7 @@ from trm.io.config_files import find_config
 from trm.io.puzzle_files import PuzzleFormat, Puzzles, read_puzzles, write_puzzles
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.puzzles import PuzzleSolver
-from trm.solving.voting_settings import Voting
+from trm.solving.voting import Voting
 from trm.training.cli import train
 from trm.training.puzzle_data import PuzzleDataModule, PuzzleSamples
 
