@@ -307,7 +307,7 @@ class Benchmark:
         if not shipped:
             torch.manual_seed(0)
             model = TinyRecursiveModel(RecursiveConfig(**self.config.network)).to(self.device)
-            predictor = IterativePredictor(model.eval(), SOLVING_STEPS, halt=False)
+            predictor = IterativePredictor(model.eval(), SOLVING_STEPS).with_options(halt=False)
             solver = Solver(predictor, self.config.task, self.config.canvas)
         rates: list[float] = []
         began = time.perf_counter()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -308,7 +308,7 @@ class CellPredictor(Predictor):
         """True if cells have an order of writing."""
         return AGAINST.isdisjoint(self.config.messages)
 
-    def with_options(self, **changes: Any) -> Predictor:
+    def with_options(self, **changes: Any) -> Self:
         if changes.get("start_seed") is not None and not self.ordered:
             raise ValueError(
                 "--start noise is for cells with an order of writing: these begin with open "

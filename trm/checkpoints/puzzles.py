@@ -68,8 +68,8 @@ def load_puzzle_solver(
         )
     with fitting(path):
         form = restored(PuzzleFormat, data["puzzles"])
-        predictor: Any = predictor_of(about, network_weights(content), steps)
-        predictor.filled_in = form.asked
+        found = predictor_of(about, network_weights(content), steps)
+        predictor: Any = found.with_options(filled_in=form.asked)
         symmetries, shifted = checked_symmetries(data), bool(data.get("shifted"))
     to_device(predictor.model.eval(), device)
     return PuzzleSolver(predictor, form, symmetries, shifted, voting, path)

@@ -12,7 +12,7 @@ from canvas.choices import check_choice
 from trm.models.iterative import IterativeModel, Loop, Settling
 from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.calibration import Calibration
-from trm.solving.noise import Noise, random_state
+from trm.solving.noise import Noise
 from trm.solving.predictor import ConfidenceCurve, Predictor, Trace, Traits
 from trm.solving.rows import Prediction
 
@@ -39,11 +39,8 @@ class IterativePredictor(Predictor):
     Args:
         model: on the device where it is to run.
         max_steps: supervision steps after which every sample stops; may exceed those of training.
-        halt: False: no sample stops before ``max_steps``.
         patience: unchanged steps after which a row stops even if the model predicts that it is
             incorrect, as in a view that it was trained to reject; None: it goes on.
-        filled_in: returns the cells that are filled in, bool [B, H, W], of inputs [B, H, W]; None:
-            the masked ones.
         confidence: where the confidence in a row comes from. Rows stop by the halting head alone.
 
             - ``head``: the probability of the halting head.
@@ -61,9 +58,7 @@ class IterativePredictor(Predictor):
         self,
         model: IterativeModel,
         max_steps: int,
-        halt: bool = True,
         patience: int | None = None,
-        filled_in: Callable[[Tensor], Tensor] | None = None,
         confidence: str = "head",
         calibration: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> None:
@@ -72,9 +67,8 @@ class IterativePredictor(Predictor):
         if patience is not None and patience < 1:
             raise ValueError(f"a patience is one unchanged step or more, not {patience}")
         check_choice("confidence", confidence, CONFIDENCES)
-        self.model, self.max_steps, self.halt, self.patience = model, max_steps, halt, patience
+        self.model, self.max_steps, self.patience = model, max_steps, patience
         self.confidence, self.calibration = confidence, calibration or Calibration()
-        self.filled_in = filled_in or (lambda tokens: tokens == symbols.MASK)
         self.traits = Traits(
             stepwise=True, noisy=True, translation_invariant=model.translation_invariant
         )
@@ -84,7 +78,7 @@ class IterativePredictor(Predictor):
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         """Fill in masked rows, in as many supervision steps as each needs."""
         parts = []
-        for step in self._steps(inputs, self.max_steps, self.halt, rollouts):
+        for step in self._steps(inputs, self.max_steps, self.options.halt, rollouts):
             if self.options.on_step is not None:
                 shown = (step.samples, step.cells, step.confidence)
                 self.options.on_step(step.number, *(part.cpu().numpy() for part in shown))
@@ -102,17 +96,12 @@ class IterativePredictor(Predictor):
         """Yield at most ``steps`` supervision steps; with ``halt``, settled rows drop out."""
         tokens, options = tensor_for(self.model, inputs), self.options
         loop = Loop(self.model, tokens)
-        settling = Settling(self.filled_in(tokens), self.patience)
+        settling = Settling(options.filled_in(tokens), self.patience)
         samples = torch.arange(len(tokens), device=tokens.device)
-        if options.start_seed is not None:
-            runs = np.zeros(len(inputs), np.int64) if rollouts is None else rollouts
-            loop.state = random_state(loop, inputs, options.start_seed, runs)
-        noise = None
-        if rollouts is not None:
-            noise = Noise(options.noise, options.seed, inputs, rollouts)
+        noise = Noise(options, inputs, rollouts)
+        noise.start(loop)
         for number in range(1, steps + 1):
-            if noise is not None:
-                noise.add(loop)
+            noise.add(loop)
             loop.step()
             logits, halt_logits = loop.read()
             cells = logits.argmax(dim=-1).to(tokens.dtype)
@@ -126,8 +115,7 @@ class IterativePredictor(Predictor):
                 samples = samples[~last]
                 loop.keep(~last)
                 settling.keep(~last)
-                if noise is not None:
-                    noise.keep(~last)
+                noise.keep(~last)
 
     def _confidence(self, logits: Tensor, halt_logits: Tensor, filled_in: Tensor) -> Tensor:
         """Return the confidence in the row of each sample, float32 [N].

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from trm.models.iterative import Loop, named, unnamed
 from trm.models.recursive import Context
+from trm.solving.predictor import Options
 
 
 def generator_of(seed: int, canvas: np.ndarray, purpose: object) -> torch.Generator:
@@ -32,20 +33,27 @@ class Noise:
     not depend on the batch. It is drawn on the CPU in float32. Rollout 0 has none.
     """
 
-    def __init__(self, sigma: float, seed: int, inputs: np.ndarray, rollouts: np.ndarray) -> None:
+    def __init__(
+        self, options: Options, inputs: np.ndarray, rollouts: np.ndarray | None = None
+    ) -> None:
         """Create a generator for each sample.
 
         Args:
-            sigma: standard deviation of the noise.
-            seed: of all generators.
+            options: standard deviation and seed of the noise, and the seed of first states.
             inputs: canvases, uint8 [B, H, W].
-            rollouts: number of the rollout of each sample, int64 [B].
+            rollouts: number of the rollout of each sample, int64 [B]; None: 0 for all.
         """
-        self.sigma = sigma
+        self.options, self.inputs = options, inputs
+        self.rollouts = np.zeros(len(inputs), np.int64) if rollouts is None else rollouts
         self.generators = [
-            generator_of(seed, canvas, rollout) if rollout else None
-            for canvas, rollout in zip(inputs, rollouts.tolist(), strict=True)
+            generator_of(options.seed, canvas, rollout) if rollout else None
+            for canvas, rollout in zip(inputs, self.rollouts.tolist(), strict=True)
         ]
+
+    def start(self, loop: Loop) -> None:
+        """Replace the first states by random ones if ``options.start_seed`` is set."""
+        if self.options.start_seed is not None:
+            loop.state = random_state(loop, self.inputs, self.options.start_seed, self.rollouts)
 
     def add(self, loop: Loop) -> None:
         """Add noise to the state of all samples that are still being solved.
@@ -53,6 +61,8 @@ class Noise:
         Raises:
             ValueError: the state has no z_H.
         """
+        if not any(self.generators):
+            return
         state = named(loop.state)
         if "z_H" not in state:
             raise ValueError(
@@ -60,7 +70,9 @@ class Noise:
                 f"{' and '.join(state)}: leave out --rollouts and --noise"
             )
         z_H = state["z_H"]
-        changed = z_H + (self.sigma * drawn_like(z_H, loop.context, self.generators)).to(z_H)
+        changed = z_H + (self.options.noise * drawn_like(z_H, loop.context, self.generators)).to(
+            z_H
+        )
         loop.state = unnamed(loop.state, state | {"z_H": changed})
 
     def keep(self, index: Tensor) -> None:

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -77,10 +77,17 @@ class Sampling:
         return f"sampled at temperature {self.temperature:g}{among}, seed {self.seed}"
 
 
+def masked(inputs: Any) -> Any:
+    """Return the masked cells of canvases, bool [B, H, W], of ids, uint8 [B, H, W]."""
+    return inputs == symbols.MASK
+
+
 @dataclass(frozen=True)
 class Options:
     """Settings of a predictor that do not belong to its model."""
 
+    filled_in: Callable[[Any], Any] = masked  # returns the cells to fill in, as `masked` does
+    halt: bool = True  # False: no row stops before the most supervision steps
     noise: float = 0.0  # standard deviation of noise on the states, in rollouts above 0
     seed: int = 0  # of that noise
     start_seed: int | None = None  # of random first states; None: the model's own first state
@@ -191,7 +198,7 @@ class Predictor(ABC):
         """
         return self
 
-    def with_options(self, **changes: Any) -> "Predictor":
+    def with_options(self, **changes: Any) -> Self:
         """Return a copy with other `Options`.
 
         Raises:

@@ -80,9 +80,7 @@ class PuzzleModule(IterativeModule):
             )
 
     def predictor(self) -> IterativePredictor:
-        predictor = super().predictor()
-        predictor.filled_in = self.data.format.asked
-        return predictor
+        return super().predictor().with_options(filled_in=self.data.format.asked)
 
     def steps_of(self, batch: PuzzleBatch) -> PuzzleBatch:  # type: ignore[override]
         return batch

@@ -132,7 +132,7 @@ def test_a_row_is_the_output_of_the_step_at_which_it_halts():
     model, inputs = sometimes_halting()
     filled = IterativePredictor(model, max_steps=6)(inputs)
     assert len(set(filled.steps.tolist())) > 1
-    late = IterativePredictor(model, max_steps=6, halt=False)(inputs)
+    late = IterativePredictor(model, max_steps=6).with_options(halt=False)(inputs)
     assert (late.steps == 6).all()
     seen = IterativePredictor(model, 6).trace(inputs, late.canvases)  # which goes on beyond
     assert all(len(curve.confidence) == 6 and curve.right[-1] for curve in seen.curves)

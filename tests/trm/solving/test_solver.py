@@ -378,7 +378,8 @@ def test_a_watched_row_is_masked_and_then_shown_after_each_step(stepping):
     masked = [moment for moment in shown if moment.masked]
     assert [moment.confidence for moment in masked] == [{}] * 3
     rows = np.stack([moment.canvas for moment in masked])
-    after = [IterativePredictor(stepping.predictor.model, n, halt=False)(rows) for n in (1, 2, 3)]
+    free = [IterativePredictor(stepping.predictor.model, n) for n in (1, 2, 3)]
+    after = [predictor.with_options(halt=False)(rows) for predictor in free]
     for moment in shown:
         if 0 < moment.step <= 3:
             held, row = after[moment.step - 1], moment.number - 1

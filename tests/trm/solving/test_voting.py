@@ -26,6 +26,7 @@ from trm.solving.calibration import Calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.noise import Noise
+from trm.solving.predictor import Options
 from trm.solving.rows import in_views
 from trm.solving.solver import Solver
 from trm.solving.voting import PER, VOTES, Voting, decide
@@ -241,7 +242,7 @@ def test_noise_is_gaussian_on_z_H_alone_and_rollout_0_has_none():
     inputs = canvases("12_.", "12_.", "12_.")
     loop = state_of(model, inputs)
     before = loop.state
-    noise = Noise(0.25, 0, inputs, np.array([0, 1, 2]))
+    noise = Noise(Options(noise=0.25), inputs, np.array([0, 1, 2]))
     noise.add(loop)
     assert torch.equal(loop.state.z_L, before.z_L)
     added = loop.state.z_H - before.z_H
@@ -261,7 +262,7 @@ def test_noise_is_a_function_of_seed_canvas_and_rollout():
     def added(inputs, rollouts, seed=0):
         loop = state_of(model, inputs)
         before = loop.state.z_H
-        Noise(1.0, seed, inputs, np.array(rollouts)).add(loop)
+        Noise(Options(noise=1.0, seed=seed), inputs, np.array(rollouts)).add(loop)
         return loop.state.z_H - before
 
     (alone,) = added(canvases("_12_."), [1])

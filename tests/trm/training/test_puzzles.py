@@ -364,7 +364,7 @@ def test_known_cells_are_copied_and_not_learned(arrays):
     assert torch.equal(batch["answer"], unknown)
     assert torch.equal(batch["labels"] == IGNORE, ~unknown)
     model = tiny_trm(height=4, width=4, vocab_size=6, position="learned_2d")
-    predictor = IterativePredictor(model, 1, filled_in=puzzles.format.asked)
+    predictor = IterativePredictor(model, 1).with_options(filled_in=puzzles.format.asked)
     solved = PuzzleSolver(predictor, puzzles.format).solve(puzzles.inputs)
     known = puzzles.inputs > 1
     assert (solved.canvases == puzzles.inputs)[known].all()
@@ -388,7 +388,7 @@ def test_votes_are_counted_in_the_puzzles_own_frame(symmetries):
     """A model that depends on places votes as its answers, turned back, say."""
     puzzles = padded(5)
     model = tiny_trm(height=4, width=4, vocab_size=5, position="learned_2d")
-    predictor = IterativePredictor(model, 2, filled_in=puzzles.format.inside)
+    predictor = IterativePredictor(model, 2).with_options(filled_in=puzzles.format.inside)
     voting = Voting(8, symmetries=symmetries, vote="max_confidence")
     solver = PuzzleSolver(predictor, puzzles.format, voting=voting)
     solved = solver.solve(puzzles.inputs)
@@ -413,11 +413,16 @@ def test_symbols_of_nine_digits_are_no_huge_number():
 def test_a_puzzle_of_another_size_needs_positions_for_it():
     form = PuzzleFormat(4, 4, 5)
     cells = np.ones((1, 6, 5), np.uint8)
+
+    def puzzle_solver(model):
+        predictor = IterativePredictor(model, 1).with_options(filled_in=form.inside)
+        return PuzzleSolver(predictor, form)
+
     fixed = tiny_trm(height=4, width=4, vocab_size=5, position="learned_2d")
     with pytest.raises(ValueError, match="cannot work on canvases of 6 x 5"):
-        PuzzleSolver(IterativePredictor(fixed, 1, filled_in=form.inside), form).solve(cells)
+        puzzle_solver(fixed).solve(cells)
     free = tiny_trm(height=4, width=4, vocab_size=5, position="rope_2d")
-    solver = PuzzleSolver(IterativePredictor(free, 1, filled_in=form.inside), form)
+    solver = puzzle_solver(free)
     assert solver.solve(cells).canvases.shape == cells.shape
     turned = solver.with_voting(Voting(2, symmetries=("e", "t")))
     with pytest.raises(ValueError, match="views t exchange rows and columns"):

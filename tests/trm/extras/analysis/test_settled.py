@@ -29,7 +29,8 @@ def test_a_cell_settles_at_its_last_change_within_its_row():
 def test_a_tiny_model_settles_as_its_own_steps_show():
     model = tiny_trm(position="relative_2d", skip_blank=True)
     task = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 3))
-    solver = Solver(IterativePredictor(model, 6, halt=False), task, Canvas(5, 8))
+    predictor = IterativePredictor(model, 6).with_options(halt=False)
+    solver = Solver(predictor, task, Canvas(5, 8))
     moments: list[Moment] = []
     solve_watched(solver, Problems.from_ints([(321, 45)]), moments.append)
     found = last_changes(moments)
