@@ -96,7 +96,6 @@ class CellModel(Indexed, IterativeModel):
     """
 
     translation_invariant = True
-    follows_rule = True
     arithmetic = "float32"  # in which a proof of such a model holds
     states = {  # noqa: RUF012, of `CellState`
         "messages": "int16 [B, H, W, signals], decided classes, after a step of all cells",
@@ -172,6 +171,12 @@ class CellModel(Indexed, IterativeModel):
 
     @staticmethod
     def settings_of(task: Task, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings that follow from the local rule of a task; for `trm fit`.
+
+        Args:
+            task: whose problems are learned.
+            settings: all others.
+        """
         codes = settings.get("codes") or {}
         return rule_settings(task.local_rule(latent=bool(codes)).with_codes(codes))
 

@@ -209,9 +209,9 @@ class CellPredictor(Predictor):
         """Set for the weights of now, in float32, or in float64 if the model is in that."""
         import torch
 
-        from trm.models.iterative import weights_hash
+        from trm.models.weights import model_hash
 
-        self._proved, self._bits, self._seen = proved, weights_hash(self.model), {}
+        self._proved, self._bits, self._seen = proved, model_hash(self.model), {}
         self._double = self.model.H_init.dtype == torch.float64
 
     @property
@@ -228,7 +228,7 @@ class CellPredictor(Predictor):
 
     def _check_weights(self) -> None:
         """Forget the proof, and all that was computed before, if the weights have changed."""
-        from trm.models.iterative import weights_hash
+        from trm.models.weights import model_hash
 
         now = self.model.state_dict()
         if self._seen.keys() == now.keys() and all(
@@ -236,7 +236,7 @@ class CellPredictor(Predictor):
         ):
             return  # as at the last call, without a hash
         self._seen = {name: tensor.detach().clone() for name, tensor in now.items()}
-        if self._bits != (bits := weights_hash(self.model)):
+        if self._bits != (bits := model_hash(self.model)):
             self._bits = bits
             self.clear_cache()
             if self._proved:

@@ -12,12 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from canvas.task import Task
-from trm.models import weights
 from trm.models.hook_points import Point, of_blocks, of_modules
 
 State = Any  # see above
@@ -57,18 +54,6 @@ def recur(
 class Network(nn.Module):
     """Base class of the models of all families."""
 
-    follows_rule = False  # whether settings follow from the layout's local rule
-
-    @staticmethod
-    def settings_of(task: Task, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings that follow from a task's local rule; for `trm fit`.
-
-        Args:
-            task: whose problems are learned.
-            settings: all others.
-        """
-        return {}
-
     def accepts(self, height: int, width: int) -> bool:
         """Return whether the model can read canvases of that size."""
         return True
@@ -88,18 +73,6 @@ class Network(nn.Module):
             states: names of the tensors of the state, for a class that does not declare them.
         """
         return of_blocks(getattr(self, "layers", ()), "S") | of_modules(self)
-
-
-def weights_hash(model: nn.Module) -> str:
-    """Return the SHA-256 of all tensors and their names, see `trm.models.weights`."""
-
-    def array(tensor: Tensor) -> np.ndarray:
-        if tensor.dtype == torch.bfloat16:  # which NumPy lacks: its bits
-            tensor = tensor.view(torch.int16)
-        found: np.ndarray = tensor.detach().cpu().numpy()
-        return found
-
-    return weights.weights_hash({name: array(one) for name, one in model.state_dict().items()})
 
 
 class IterativeModel(Network, ABC):

@@ -1,9 +1,15 @@
 """Hashes of a network's weights, from NumPy arrays: PyTorch is not imported."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 
 def weights_hash(weights: Mapping[str, np.ndarray]) -> str:
@@ -21,6 +27,20 @@ def weights_hash(weights: Mapping[str, np.ndarray]) -> str:
         found.update(f"{name} {dtype_name(weight.dtype)} {list(weight.shape)}\n".encode())
         found.update(contiguous_bytes(weight))
     return found.hexdigest()
+
+
+def model_hash(model: nn.Module) -> str:
+    """Return the `weights_hash` of all tensors of a network."""
+
+    import torch
+
+    def array(tensor: Tensor) -> np.ndarray:
+        if tensor.dtype == torch.bfloat16:  # which NumPy lacks: its bits
+            tensor = tensor.view(torch.int16)
+        found: np.ndarray = tensor.detach().cpu().numpy()
+        return found
+
+    return weights_hash({name: array(one) for name, one in model.state_dict().items()})
 
 
 def dtype_name(dtype: np.dtype) -> str:

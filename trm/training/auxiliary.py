@@ -43,13 +43,16 @@ class AuxiliaryHeads(nn.Module):
         heads = {name: self.get_submodule(name + AUXILIARY_HEAD) for name in self.loss_weights}
         return {name: head(states) for name, head in heads.items()}
 
-    def forward(self, states: Tensor, labels: Tensor | None) -> dict[str, Tensor]:
+    def forward(
+        self, states: Tensor, labels: Tensor | None, correct: Tensor | None = None
+    ) -> dict[str, Tensor]:
         """Return the losses and accuracies of all sub-tasks.
 
         Args:
-            states: float [..., D].
-            labels: uint8 [..., N], classes in the order of the weights; `UNDEFINED` does not
+            states: float [B, ..., D].
+            labels: uint8 [B, ..., N], classes in the order of the weights; `UNDEFINED` does not
                 count. None: the losses are over.
+            correct: samples that count, bool [B]; None: all.
 
         Returns:
             A dictionary by the names of curves:
@@ -61,6 +64,9 @@ class AuxiliaryHeads(nn.Module):
         """
         if labels is None:
             return {"loss": sum(weight.sum() for weight in self.parameters()) * torch.tensor(0.0)}
+        if correct is not None:
+            samples = correct.view(-1, *[1] * (labels.ndim - 1))
+            labels = torch.where(samples, labels, UNDEFINED)
         states, labels = states.flatten(0, -2), labels.flatten(0, -2).long()
         if states.device.type == "cpu":  # see `step_loss`
             kept = (labels != UNDEFINED).any(dim=1).nonzero().squeeze(1)

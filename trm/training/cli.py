@@ -193,7 +193,7 @@ class TrainingCLI(LightningCLI):
         return [key for key in differ if key.startswith(_PROBLEMS)]
 
     def _settle_size(self, config: Namespace) -> None:
-        """Copy settings from the data to the network: canvas size, vocabulary, local rule."""
+        """Copy settings to the network: of the data, and those that the network finds in a task."""
         network = config.model.init_args.get("network")
         settings = network.get("init_args.config") if isinstance(network, Namespace) else None
         if not settings:
@@ -201,10 +201,11 @@ class TrainingCLI(LightningCLI):
         for name, value in _of_data(config.data).items():
             if name in settings:
                 settings[name] = value
-        kind: Any = load_class(network.class_path, Network, "network")
-        if kind.follows_rule and "task" in config.data:
+        kind = load_class(network.class_path, Network, "network")
+        settings_of: Any = getattr(kind, "settings_of", None)
+        if settings_of and "task" in config.data:
             task: Any = load_class(config.data.task.class_path, Task, "task")
-            found = kind.settings_of(task(**config.data.task.init_args), settings)
+            found = settings_of(task(**config.data.task.init_args), settings)
             for key, value in found.items():
                 settings[key] = value
 

@@ -19,7 +19,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from canvas.cells.drawn import UNDEFINED
 from canvas.symbols import BLANK, MASK, PAD
 from trm.models.iterative import Batch, IterativeModel, Loop, State, named, unnamed, where
 from trm.training.auxiliary import AuxiliaryHeads
@@ -50,10 +49,8 @@ class Objective:
         if self.heads is None:
             return figures
         model: Any = loop.model  # with `cell_states`, see `IterativeModel`
-        states, labels = model.cell_states(loop.state, loop.context), batch.get("auxiliary")
-        if labels is not None and "correct" in batch:
-            labels = torch.where(batch["correct"].view(-1, 1, 1, 1), labels, UNDEFINED)
-        more = self.heads(states, labels)
+        states = model.cell_states(loop.state, loop.context)
+        more = self.heads(states, batch.get("auxiliary"), correct)
         return figures | more | {"loss": figures["loss"] + more["loss"]}
 
 

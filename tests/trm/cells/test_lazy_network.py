@@ -18,7 +18,7 @@ from trm import load_solver, solve
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, SHIPPED, find_checkpoint
 from trm.checkpoints import loading as loading_module
 from trm.checkpoints.content import network_weights, pack, unpack
-from trm.models.iterative import weights_hash
+from trm.models.weights import model_hash
 from trm.solving.voting import Voting
 
 PROVED = {  # saved models that are proved in a second or two, one of each kind: problems
@@ -128,10 +128,10 @@ assert not {{"lightning", "scipy", "matplotlib", "torch._dynamo", "sympy"}} & se
 def test_the_hash_of_a_file_is_that_of_its_network(name, proved):
     predictor = load_solver(proved(name), device="cpu").predictor
     bits = predictor._unbuilt.bits
-    assert weights_hash(predictor.model) == bits
-    assert weights_hash(copy.deepcopy(predictor.model).double()) == bits
+    assert model_hash(predictor.model) == bits
+    assert model_hash(copy.deepcopy(predictor.model).double()) == bits
     integers = "int" in name  # which no conversion changes
-    assert (weights_hash(copy.deepcopy(predictor.model).bfloat16()) == bits) is integers
+    assert (model_hash(copy.deepcopy(predictor.model).bfloat16()) == bits) is integers
 
 
 def changed_weight(content: dict) -> None:
@@ -207,7 +207,7 @@ def test_a_network_is_built_once_for_all_copies(shipped):
     solver = load_solver(device="cpu")
     watched = solver.predictor.with_options(on_step=lambda *_: None)
     assert watched.model is solver.predictor.model
-    assert weights_hash(solver.predictor.model) == weights_hash(shipped.predictor.model)
+    assert model_hash(solver.predictor.model) == model_hash(shipped.predictor.model)
     assert solve("12x34", solver).confidence == 1
 
 

@@ -31,7 +31,7 @@ from trm.checkpoints.content import network_weights
 from trm.checkpoints.loading import restored as restored_settings
 from trm.families import released, today
 from trm.io.files import fingerprint, read_object
-from trm.models.weights import weights_hash
+from trm.models.weights import model_hash, weights_hash
 from trm.solving.solver import Solver
 
 if TYPE_CHECKING:
@@ -87,11 +87,10 @@ class Premises(NamedTuple):
     def of(cls, model: nn.Module) -> Premises:
         """Return those of a network."""
         from trm.cells.model import CellModel
-        from trm.models import iterative
 
         arithmetic = getattr(model, "arithmetic", ARITHMETIC)
         about = class_name(type(model)), model.config, arithmetic, isinstance(model, CellModel)
-        return cls(iterative.weights_hash(model), *about)
+        return cls(model_hash(model), *about)
 
 
 def proof_digest(model: nn.Module | Premises, task: Task) -> str:

@@ -22,7 +22,7 @@ from trm.cells.proof.program import TABLE, CellProgram, write_python
 from trm.cells.proof.search import Counterexample
 from trm.checkpoints import PROOF_SUFFIX
 from trm.io.files import make_own_folder, read_object, versions, write_json, write_text
-from trm.models.iterative import weights_hash
+from trm.models.weights import model_hash
 from trm.solving.solver import Solver
 
 FORMAT = 1
@@ -65,7 +65,7 @@ class Proof:
         """Return the result as plain data."""
         model = self.solver.predictor.model
         found: dict[str, Any] = {"format": FORMAT, "verdict": self.verdict}
-        found |= {"task": task_data(self.solver.task), "weights_sha256": weights_hash(model)}
+        found |= {"task": task_data(self.solver.task), "weights_sha256": model_hash(model)}
         found |= {"digest": proof_digest(model, self.solver.task)}
         found |= {"parameters": model.num_parameters}
         if (comparison := self.comparison) is not None:
