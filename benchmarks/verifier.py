@@ -24,9 +24,8 @@ from trm.evaluation.statistics import Share, auroc
 from trm.io.markdown import table
 from trm.solving.solver import Solver
 from trm.training.configs import NegativesConfig
-from trm.training.negatives import SampleKind
+from trm.training.negatives import SampleKind, with_own_rows
 from trm.training.samples import RowStepSamples
-from trm.training.step import with_own_rows
 
 CORRECT, INCORRECT = "row step, filled in correctly", "row step, filled in incorrectly"
 SHARES = NegativesConfig(turned=0.15, guessed=0.15, digit=0.15, other=0.15, own=0.1)

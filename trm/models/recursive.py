@@ -14,6 +14,8 @@ With one cycle of each kind it is a looped transformer with input injection (Yan
 Transformers for Length Generalization").
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,48 +36,6 @@ from trm.models.positions import check_canvas, make_position
 from trm.runtime.torch_settings import float32_default
 
 _CERTAIN = 30.0  # logit of a blank cell that is no token
-
-
-@dataclass
-class Context:
-    """Encoded batch of canvases, the same for all supervision steps.
-
-    P prefix tokens precede S cells. These are all H * W cells, or those that are not blank, padded
-    to the sample with most of them.
-    """
-
-    inputs: Tensor  # input embeddings, [B, P + S, D]
-    halt_weights: Tensor | None  # [B, P + S], of tokens for the halting head, see `halt_logits`
-    height: int
-    width: int
-    places: Tensor | None  # int64 [B, S], cells of the tokens (H * W: padding); None: all cells
-    terms: Terms  # position terms of attention
-
-    @property
-    def cells(self) -> Tensor:
-        """Cells of the tokens without the prefix, int64 [B, S], H * W: padding."""
-        if self.places is not None:
-            return self.places
-        every = torch.arange(self.height * self.width, device=self.inputs.device)
-        return every.expand(len(self.inputs), -1)
-
-    def on_canvas(self, values: Tensor, elsewhere: Tensor) -> Tensor:
-        """Return values of the cells' tokens, [B, S, N], on their canvases, [B, H, W, N].
-
-        Cells that are no tokens get ``elsewhere``, [N].
-        """
-        if self.places is not None:
-            canvas = elsewhere.repeat(len(values), self.height * self.width + 1, 1)
-            places = self.places.unsqueeze(-1).expand_as(values)
-            values = canvas.scatter(1, places, values)[:, :-1]  # without the padding's place
-        return values.unflatten(1, (self.height, self.width))
-
-    def select(self, index: Tensor) -> "Context":
-        """Return the same for some samples, by bool [B] or int64 indices."""
-        inputs, terms = self.inputs[index], self.terms.select(index)
-        weights = None if self.halt_weights is None else self.halt_weights[index]
-        places = None if self.places is None else self.places[index]
-        return Context(inputs, weights, self.height, self.width, places, terms)
 
 
 class RecursiveState(NamedTuple):
@@ -285,3 +245,45 @@ class TinyRecursiveModel(IterativeModel):
         """Return z_H of every cell, [B, H, W, D]; 0 where a cell is no token."""
         z = state.z_H[:, self.config.prefix_length :]
         return context.on_canvas(z, z.new_zeros(z.shape[-1]))
+
+
+@dataclass
+class Context:
+    """Encoded batch of canvases, the same for all supervision steps.
+
+    P prefix tokens precede S cells. These are all H * W cells, or those that are not blank, padded
+    to the sample with most of them.
+    """
+
+    inputs: Tensor  # input embeddings, [B, P + S, D]
+    halt_weights: Tensor | None  # [B, P + S], of tokens for the halting head, see `halt_logits`
+    height: int
+    width: int
+    places: Tensor | None  # int64 [B, S], cells of the tokens (H * W: padding); None: all cells
+    terms: Terms  # position terms of attention
+
+    @property
+    def cells(self) -> Tensor:
+        """Cells of the tokens without the prefix, int64 [B, S], H * W: padding."""
+        if self.places is not None:
+            return self.places
+        every = torch.arange(self.height * self.width, device=self.inputs.device)
+        return every.expand(len(self.inputs), -1)
+
+    def on_canvas(self, values: Tensor, elsewhere: Tensor) -> Tensor:
+        """Return values of the cells' tokens, [B, S, N], on their canvases, [B, H, W, N].
+
+        Cells that are no tokens get ``elsewhere``, [N].
+        """
+        if self.places is not None:
+            canvas = elsewhere.repeat(len(values), self.height * self.width + 1, 1)
+            places = self.places.unsqueeze(-1).expand_as(values)
+            values = canvas.scatter(1, places, values)[:, :-1]  # without the padding's place
+        return values.unflatten(1, (self.height, self.width))
+
+    def select(self, index: Tensor) -> Context:
+        """Return the same for some samples, by bool [B] or int64 indices."""
+        inputs, terms = self.inputs[index], self.terms.select(index)
+        weights = None if self.halt_weights is None else self.halt_weights[index]
+        places = None if self.places is None else self.places[index]
+        return Context(inputs, weights, self.height, self.width, places, terms)

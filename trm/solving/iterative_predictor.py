@@ -7,13 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from canvas import symbols
 from canvas.choices import check_choice
 from trm.models.iterative import IterativeModel, Loop, Settling
 from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.calibration import Calibration
 from trm.solving.noise import Noise
-from trm.solving.predictor import ConfidenceCurve, Predictor, Trace, Traits
+from trm.solving.predictor import Predictor, Trace, Traits
 from trm.solving.rows import Prediction
 
 # Sources of the confidence in a row, see `IterativePredictor`.
@@ -134,16 +133,7 @@ class IterativePredictor(Predictor):
 
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
         """See `Predictor`. A curve has a point for each step, also after a row has settled."""
-        cells, confidence, stops = self.watched(inputs, steps or self.max_steps)
-        exact = ((cells == labels) | (inputs != symbols.MASK)).all(axis=(2, 3))  # [T, B]
-        halts = np.where(stops.any(axis=0), stops.argmax(axis=0) + 1, 0)
-        curves = []
-        for i, halt in enumerate(halts.tolist()):
-            end = f"halts at step {halt}" if halt else f"does not halt in {len(cells)} steps"
-            outcome = f"{end}, row {'correct' if exact[halt - 1, i] else 'incorrect'}"
-            curves.append(ConfidenceCurve(confidence[:, i], exact[:, i], halt, outcome))
-        answers = cells[halts - 1, np.arange(len(inputs))]  # -1, the last step, without a halt
-        return Trace("confidence over supervision steps", answers, curves)
+        return Trace.by_step(inputs, *self.watched(inputs, steps or self.max_steps), labels)
 
     @standard_settings()
     @torch.no_grad()

@@ -114,6 +114,34 @@ class Trace(NamedTuple):
     points: str = "supervision step"  # name of the axis that counts the points of a curve
 
     @classmethod
+    def by_step(
+        cls,
+        inputs: np.ndarray,
+        cells: np.ndarray,
+        confidence: np.ndarray,
+        settled: np.ndarray,
+        labels: np.ndarray,
+    ) -> "Trace":
+        """Trace rows that are filled in at once: a point for each supervision step.
+
+        Args:
+            inputs: masked canvases, uint8 [B, H, W].
+            cells: after each step, uint8 [T, B, H, W].
+            confidence: in each row after each step, float32 [T, B].
+            settled: whether each row has settled then, bool [T, B].
+            labels: true canvases, uint8 [B, H, W].
+        """
+        exact = ((cells == labels) | (inputs != symbols.MASK)).all(axis=(2, 3))  # [T, B]
+        halts = np.where(settled.any(axis=0), settled.argmax(axis=0) + 1, 0)
+        curves = []
+        for i, halt in enumerate(halts.tolist()):
+            end = f"halts at step {halt}" if halt else f"does not halt in {len(cells)} steps"
+            outcome = f"{end}, row {'correct' if exact[halt - 1, i] else 'incorrect'}"
+            curves.append(ConfidenceCurve(confidence[:, i], exact[:, i], halt, outcome))
+        answers = cells[halts - 1, np.arange(len(inputs))]  # -1, the last step, without a halt
+        return cls("confidence over supervision steps", answers, curves)
+
+    @classmethod
     def by_symbol(
         cls, inputs: np.ndarray, answers: np.ndarray, log_probs: np.ndarray, labels: np.ndarray
     ) -> "Trace":

@@ -1,5 +1,6 @@
 """LightningModule for any iterative model."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -22,8 +23,9 @@ from trm.training.canvas_module import CanvasModule, Figures
 from trm.training.carry import Carry, carried_step
 from trm.training.configs import DepthConfig, check_range
 from trm.training.data import CanvasDataModule
+from trm.training.negatives import with_own_rows
 from trm.training.random_bits import random_bits
-from trm.training.step import LOSSES, Objective, fresh_step, with_own_rows
+from trm.training.step import LOSSES, Objective, fresh_step
 
 _CARRY = "carry"  # entry of a checkpoint: the fields of `Carry`, a dict for each device
 
@@ -194,9 +196,10 @@ class IterativeModule(CanvasModule):
     ) -> dict[str, Any]:
         # Training or longer problems are not used for calibration.
         if self.calibrates and not dataloader_idx:
-            steps, predictor = self.steps_of(batch), self.predictor()
-            predictor.calibration = np.asarray
-            found = in_views(predictor, steps.inputs, [View()] * len(steps.inputs))
+            steps = self.steps_of(batch)
+            found = in_views(
+                self._predictor(np.asarray), steps.inputs, [View()] * len(steps.inputs)
+            )
             right = (found.canvases == steps.labels) | ~steps.answer
             self._scored.append((found.confidence, right.all(axis=(1, 2))))
         return super().validation_step(batch, batch_idx, dataloader_idx)
@@ -206,12 +209,11 @@ class IterativeModule(CanvasModule):
         return row_steps(batch[1])
 
     def predictor(self) -> IterativePredictor:
+        return self._predictor(self.calibration)
+
+    def _predictor(self, calibration: Callable[[np.ndarray], np.ndarray]) -> IterativePredictor:
         return IterativePredictor(
-            self.model,
-            self.solve_steps,
-            patience=self.patience,
-            confidence=self.confidence,
-            calibration=self.calibration,
+            self.model, self.solve_steps, self.patience, self.confidence, calibration
         )
 
     def about(self) -> dict[str, Any]:

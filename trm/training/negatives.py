@@ -11,7 +11,7 @@ the kinds of negatives made of it::
     _____     _x_M_    _xMMM     _____    _____
 
 A guess masks the row that an upright canvas would have masked, here the fourth written one. The
-kind `own` has a row above that the model wrote, see `trm.training.step.with_own_rows`.
+kind `own` has a row above that the model wrote, see `with_own_rows`.
 `trm.training.configs.NegativesConfig` has the shares of all kinds.
 """
 
@@ -20,11 +20,13 @@ from dataclasses import fields, replace
 from enum import IntEnum
 
 import numpy as np
+import torch
 
 from canvas.drawing import RowSteps, WorkedDrawing
 from canvas.problems import Problems, random_below, random_shares, split_of
 from canvas.symbols import BLANK, MASK, Alphabet, digits_of, ids_of
 from canvas.task import Task
+from trm.models.iterative import Batch, IterativeModel
 from trm.training.configs import NegativesConfig
 
 WORDS = 4  # random words of a sample
@@ -190,3 +192,33 @@ def corner(cells: np.ndarray) -> np.ndarray:
     """Return the first non-blank row and column of canvases, uint8 [B, H, W]: int64 [B, 2]."""
     shown = cells != BLANK
     return np.stack([shown.any(axis=2).argmax(axis=1), shown.any(axis=1).argmax(axis=1)], axis=1)
+
+
+@torch.no_grad()
+def with_own_rows(model: IterativeModel, batch: Batch, steps: int) -> Batch:
+    """Let the model fill in the row above in some samples of a batch.
+
+    Choosing these samples waits for a GPU once.
+
+    Args:
+        model: an iterative model.
+        batch: see `trm.training.step.fresh_step`, with ``correct`` and ``above``, bool [B, H, W],
+            the cells of the row above in these samples, elsewhere False.
+        steps: supervision steps.
+
+    Returns:
+        The batch without ``above``. In these samples ``inputs`` has the model's row, and
+        ``correct`` is False if that is incorrect.
+    """
+    above, batch = batch["above"], {n: part for n, part in batch.items() if n != "above"}
+    chosen = above.flatten(1).any(1)
+    if not chosen.any():
+        return batch
+    above, inputs, labels = above[chosen], batch["inputs"].clone(), batch["labels"][chosen]
+    first = torch.where(batch["answer"][chosen], BLANK, inputs[chosen])
+    logits, _ = model(torch.where(above, MASK, first), steps=steps)
+    own = logits.argmax(-1).to(inputs.dtype)
+    inputs[chosen] = torch.where(above, own, inputs[chosen])
+    correct = batch["correct"].clone()
+    correct[chosen] &= ((own == labels) | ~above).flatten(1).all(1)
+    return {**batch, "inputs": inputs, "correct": correct}

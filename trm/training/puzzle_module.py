@@ -1,5 +1,6 @@
 """LightningModule that trains an iterative model on puzzles of any kind, all cells at once."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,8 +80,8 @@ class PuzzleModule(IterativeModule):
                 "height and width in its config"
             )
 
-    def predictor(self) -> IterativePredictor:
-        return super().predictor().with_options(filled_in=self.data.format.asked)
+    def _predictor(self, calibration: Callable[[np.ndarray], np.ndarray]) -> IterativePredictor:
+        return super()._predictor(calibration).with_options(filled_in=self.data.format.asked)
 
     def steps_of(self, batch: PuzzleBatch) -> PuzzleBatch:  # type: ignore[override]
         return batch

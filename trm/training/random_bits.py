@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from canvas.problems import mix
+from trm.models.iterative import State, named, unnamed, where
 
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # int64 of the same bits
 
@@ -35,6 +36,25 @@ def normal_pair(seeds: Tensor, counter: Tensor | int = 0) -> tuple[Tensor, Tenso
     radius = (-2 * ((_shifted(bits, 40) + 1).float() * 2.0**-24).log()).sqrt()
     angle = (_shifted(bits, 16) & 0xFFFFFF).float() * (2 * math.pi * 2.0**-24)
     return radius * angle.cos(), radius * angle.sin()
+
+
+def random_starts(state: State, share: float, seeds: Tensor) -> State:
+    """Replace the initial states of a share of samples by standard normal noise.
+
+    The choice of samples and their noise follow from their ``seeds``, int64 [B].
+    """
+    chosen, parts = uniform(seeds) < share, named(state)
+    names = list(parts)
+    for first in range(0, len(names), 2):  # noise comes in pairs
+        pair = [(name, math.prod(parts[name].shape[1:])) for name in names[first : first + 2]]
+        # Counter 0 chooses the samples; every pair has counters of its own.
+        most = max(size for _, size in pair)
+        counter = torch.arange(1, most + 1, device=seeds.device) + (first << 40)
+        drawn = normal_pair(seeds[:, None], counter)
+        for (name, size), noise in zip(pair, drawn, strict=False):
+            z = parts[name]
+            parts[name] = where(chosen, noise[:, :size].reshape(z.shape).to(z.dtype), z)
+    return unnamed(state, parts)
 
 
 def _shifted(x: Tensor, by: int) -> Tensor:

@@ -8,7 +8,6 @@ canvas and not on the path to it (Anil et al. 2022, "Path independent equilibriu
 exploit test-time computation"). `trm.training.carry` has the step of the published TRM.
 """
 
-import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,11 +18,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from canvas.symbols import BLANK, MASK, PAD
-from trm.models.iterative import Batch, IterativeModel, Loop, State, named, unnamed, where
+from canvas.symbols import PAD
+from trm.models.iterative import Batch, IterativeModel, Loop
 from trm.training.auxiliary import AuxiliaryHeads
 from trm.training.configs import DepthConfig
-from trm.training.random_bits import normal_pair, uniform
+from trm.training.random_bits import random_starts
 
 Figures = dict[str, Tensor]
 
@@ -202,52 +201,3 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "softmax": partial(F.cross_entropy, reduction="none"),
     "stablemax": stablemax_cross_entropy,
 }
-
-
-def random_starts(state: State, share: float, seeds: Tensor) -> State:
-    """Replace the initial states of a share of samples by standard normal noise.
-
-    The choice of samples and their noise follow from their ``seeds``, int64 [B].
-    """
-    chosen, parts = uniform(seeds) < share, named(state)
-    names = list(parts)
-    for first in range(0, len(names), 2):  # noise comes in pairs
-        pair = [(name, math.prod(parts[name].shape[1:])) for name in names[first : first + 2]]
-        # Counter 0 chooses the samples; every pair has counters of its own.
-        most = max(size for _, size in pair)
-        counter = torch.arange(1, most + 1, device=seeds.device) + (first << 40)
-        drawn = normal_pair(seeds[:, None], counter)
-        for (name, size), noise in zip(pair, drawn, strict=False):
-            z = parts[name]
-            parts[name] = where(chosen, noise[:, :size].reshape(z.shape).to(z.dtype), z)
-    return unnamed(state, parts)
-
-
-@torch.no_grad()
-def with_own_rows(model: IterativeModel, batch: Batch, steps: int) -> Batch:
-    """Let the model fill in the row above in some samples of a batch.
-
-    Choosing these samples waits for a GPU once.
-
-    Args:
-        model: an iterative model.
-        batch: see `fresh_step`, with ``correct`` and ``above``, bool [B, H, W], the cells of the
-            row above in these samples, elsewhere False.
-        steps: supervision steps.
-
-    Returns:
-        The batch without ``above``. In these samples ``inputs`` has the model's row, and
-        ``correct`` is False if that is incorrect.
-    """
-    above, batch = batch["above"], {n: part for n, part in batch.items() if n != "above"}
-    chosen = above.flatten(1).any(1)
-    if not chosen.any():
-        return batch
-    above, inputs, labels = above[chosen], batch["inputs"].clone(), batch["labels"][chosen]
-    first = torch.where(batch["answer"][chosen], BLANK, inputs[chosen])
-    logits, _ = model(torch.where(above, MASK, first), steps=steps)
-    own = logits.argmax(-1).to(inputs.dtype)
-    inputs[chosen] = torch.where(above, own, inputs[chosen])
-    correct = batch["correct"].clone()
-    correct[chosen] &= ((own == labels) | ~above).flatten(1).all(1)
-    return {**batch, "inputs": inputs, "correct": correct}

@@ -11,8 +11,7 @@ from trm.models.iterative import IterativeModel, Loop, map_state, named, unnamed
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.training.carry import Carry, carried_step
 from trm.training.configs import DepthConfig
-from trm.training.random_bits import uniform
-from trm.training.step import random_starts
+from trm.training.random_bits import random_starts, uniform
 
 
 class Pair(NamedTuple):

@@ -36,9 +36,9 @@ from trm.training.auxiliary import AuxiliaryHeads
 from trm.training.carry import carried_step
 from trm.training.configs import AuxiliaryConfig, DepthConfig, NegativesConfig
 from trm.training.data import CanvasDataModule
-from trm.training.negatives import SampleKind, draw_kinds, other_problems
+from trm.training.negatives import SampleKind, draw_kinds, other_problems, with_own_rows
 from trm.training.samples import RowStepSamples
-from trm.training.step import LOSSES, Objective, fresh_step, step_loss, with_own_rows
+from trm.training.step import LOSSES, Objective, fresh_step, step_loss
 
 LENGTHS: dict[str, Any] = {"digits_a": (1, 3), "digits_b": (1, 3), "long_bias": 1.0}
 TASKS: dict[str, Task] = {
