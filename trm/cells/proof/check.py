@@ -165,11 +165,11 @@ def symbol_ids(symbols: tuple[str, ...], base: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnKind:
     """A kind of column in a row.
 
-    Example: ``Column("units", UNITS, (DIGIT,), left=("digit", "highest"))`` contains any digit, and
-    has a column "digit" or "highest" on its left.
+    Example: ``ColumnKind("units", UNITS, (DIGIT,), left=("digit", "highest"))`` contains any digit,
+    and has a column "digit" or "highest" on its left.
     """
 
     name: str
@@ -179,7 +179,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class RowKind:
     """A kind of row.
 
     Attributes:
@@ -191,7 +191,7 @@ class Row:
 
     name: str
     above: tuple[str, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnKind, ...]
     content: str
 
     @property
@@ -214,79 +214,79 @@ P, WAVES = "p", "a row of a product modulo p"
 
 # A row that is to be filled in.
 ASKED_COLUMNS = (
-    Column("margin", MARGIN, (ASKED,), left=("margin", "units")),
-    Column("units", UNITS, (ASKED,), left=("rest",)),
-    Column("rest", REST, (ASKED,), left=("rest", END)),
+    ColumnKind("margin", MARGIN, (ASKED,), left=("margin", "units")),
+    ColumnKind("units", UNITS, (ASKED,), left=("rest",)),
+    ColumnKind("rest", REST, (ASKED,), left=("rest", END)),
 )
 # A row with a given addend. Any digits are allowed, also with gaps: a sum does not depend on it.
 ADDEND_COLUMNS = (
-    Column("margin", MARGIN, (BLANK,), left=("margin", "units")),
-    Column("units", UNITS, (DIGIT,), left=("rest",)),
-    Column("rest", REST, (DIGIT, BLANK, PLUS), left=("rest", END)),
+    ColumnKind("margin", MARGIN, (BLANK,), left=("margin", "units")),
+    ColumnKind("units", UNITS, (DIGIT,), left=("rest",)),
+    ColumnKind("rest", REST, (DIGIT, BLANK, PLUS), left=("rest", END)),
 )
 # In the lattice: the row of a, with a sign on its right.
 LATTICE_A_COLUMNS = (
-    Column("margin", MARGIN, (BLANK,), left=("margin", "sign")),
-    Column("sign", SIGN, (TIMES,), left=("gap",)),
-    Column("gap", GAP, (BLANK,), left=("units", "only_digit")),
-    Column("only_digit", UNITS, (DIGIT,), left=("no_tens",)),
-    Column("no_tens", TENS, (BLANK,), left=("beyond", END)),
-    Column("units", UNITS, (DIGIT,), left=("tens", "highest_tens")),
-    Column("tens", TENS, (DIGIT,), left=("digit", "highest")),
-    Column("highest_tens", TENS, (NONZERO_DIGIT,), left=("beyond",)),
-    Column("digit", REST, (DIGIT,), left=("digit", "highest")),
-    Column("highest", REST, (NONZERO_DIGIT,), left=("beyond",)),
-    Column("beyond", REST, (BLANK,), left=("beyond", END)),
+    ColumnKind("margin", MARGIN, (BLANK,), left=("margin", "sign")),
+    ColumnKind("sign", SIGN, (TIMES,), left=("gap",)),
+    ColumnKind("gap", GAP, (BLANK,), left=("units", "only_digit")),
+    ColumnKind("only_digit", UNITS, (DIGIT,), left=("no_tens",)),
+    ColumnKind("no_tens", TENS, (BLANK,), left=("beyond", END)),
+    ColumnKind("units", UNITS, (DIGIT,), left=("tens", "highest_tens")),
+    ColumnKind("tens", TENS, (DIGIT,), left=("digit", "highest")),
+    ColumnKind("highest_tens", TENS, (NONZERO_DIGIT,), left=("beyond",)),
+    ColumnKind("digit", REST, (DIGIT,), left=("digit", "highest")),
+    ColumnKind("highest", REST, (NONZERO_DIGIT,), left=("beyond",)),
+    ColumnKind("beyond", REST, (BLANK,), left=("beyond", END)),
 )
 # In the lattice: a row with a digit of b on the right.
 LATTICE_ROW_COLUMNS = (
-    Column("margin", MARGIN, (ASKED,), left=("margin", "sign")),
-    Column("sign", SIGN, (DIGIT,), left=("gap",)),
-    Column("gap", GAP, (ASKED,), left=("units",)),
-    Column("units", UNITS, (ASKED,), left=("tens",)),
-    Column("tens", TENS, (ASKED,), left=("rest", END)),
-    Column("rest", REST, (ASKED,), left=("rest", END)),
+    ColumnKind("margin", MARGIN, (ASKED,), left=("margin", "sign")),
+    ColumnKind("sign", SIGN, (DIGIT,), left=("gap",)),
+    ColumnKind("gap", GAP, (ASKED,), left=("units",)),
+    ColumnKind("units", UNITS, (ASKED,), left=("tens",)),
+    ColumnKind("tens", TENS, (ASKED,), left=("rest", END)),
+    ColumnKind("rest", REST, (ASKED,), left=("rest", END)),
 )
 
 
-def number_columns(left_of_it: tuple[str, ...]) -> tuple[Column, ...]:
+def number_columns(left_of_it: tuple[str, ...]) -> tuple[ColumnKind, ...]:
     """Return the columns of a number without a gap and without leading zeros."""
     return (
-        Column("margin", MARGIN, (BLANK,), left=("margin", "units", "only_digit")),
-        Column("only_digit", UNITS, (DIGIT,), left=left_of_it),
-        Column("units", UNITS, (DIGIT,), left=("digit", "highest")),
-        Column("digit", REST, (DIGIT,), left=("digit", "highest")),
-        Column("highest", REST, (NONZERO_DIGIT,), left=left_of_it),
+        ColumnKind("margin", MARGIN, (BLANK,), left=("margin", "units", "only_digit")),
+        ColumnKind("only_digit", UNITS, (DIGIT,), left=left_of_it),
+        ColumnKind("units", UNITS, (DIGIT,), left=("digit", "highest")),
+        ColumnKind("digit", REST, (DIGIT,), left=("digit", "highest")),
+        ColumnKind("highest", REST, (NONZERO_DIGIT,), left=left_of_it),
     )
 
 
 # In the layouts that people write: the rows of a, and of b with the sign on its left.
-BEYOND = Column("beyond", REST, (BLANK,), left=("beyond", END))
+BEYOND = ColumnKind("beyond", REST, (BLANK,), left=("beyond", END))
 A_COLUMNS = (*number_columns(left_of_it=("beyond", END)), BEYOND)
 B_COLUMNS = (
     *number_columns(left_of_it=("gap",)),
-    Column("gap", REST, (BLANK,), left=("sign",)),
-    Column("sign", REST, (TIMES,), left=("beyond", END)),
+    ColumnKind("gap", REST, (BLANK,), left=("sign",)),
+    ColumnKind("sign", REST, (TIMES,), left=("beyond", END)),
     BEYOND,
 )
 
 
 def aligned_columns(
     given: str, units: str, rest: tuple[str, ...], beyond: tuple[str, ...]
-) -> tuple[Column, ...]:
+) -> tuple[ColumnKind, ...]:
     """Return the columns of a row below a number: the units, its other digits, what is beyond."""
     left = ("rest", "beyond", END)
     return (
-        Column("margin", MARGIN, (given,), left=("margin", "units")),
-        Column("units", UNITS, (units,), left=left),
-        Column("rest", REST, rest, left=left),
-        Column("beyond", BEYOND_A, beyond, left=("beyond", END)),
+        ColumnKind("margin", MARGIN, (given,), left=("margin", "units")),
+        ColumnKind("units", UNITS, (units,), left=left),
+        ColumnKind("rest", REST, rest, left=left),
+        ColumnKind("beyond", BEYOND_A, beyond, left=("beyond", END)),
     )
 
 
 def division_columns(
-    given: str, digits: str, top: str, sign: str, more: tuple[Column, ...] = ()
-) -> tuple[Column, ...]:
+    given: str, digits: str, top: str, sign: str, more: tuple[ColumnKind, ...] = ()
+) -> tuple[ColumnKind, ...]:
     """Return the columns of a division: those of a, of b's highest digit, of the sign, beyond.
 
     Args:
@@ -298,19 +298,19 @@ def division_columns(
     """
     left = ("rest", "top", *(column.name for column in more))
     return (
-        Column("margin", MARGIN, (given,), left=("margin", "units")),
-        Column("units", UNITS, (digits,), left=left),
-        Column("rest", REST, (digits,), left=left),
+        ColumnKind("margin", MARGIN, (given,), left=("margin", "units")),
+        ColumnKind("units", UNITS, (digits,), left=left),
+        ColumnKind("rest", REST, (digits,), left=left),
         *more,
-        Column("top", TOP, (top,), left=("sign",)),
-        Column("sign", SIGN, (sign,), left=("beyond", END)),
-        Column("beyond", BEYOND_A, (given,), left=("beyond", END)),
+        ColumnKind("top", TOP, (top,), left=("sign",)),
+        ColumnKind("sign", SIGN, (sign,), left=("beyond", END)),
+        ColumnKind("beyond", BEYOND_A, (given,), left=("beyond", END)),
     )
 
 
 def modular_columns(
     given: str, low: tuple[str, ...], rest: tuple[str, ...], top: tuple[str, ...], sign: str
-) -> tuple[Column, ...]:
+) -> tuple[ColumnKind, ...]:
     """Return the columns of a product modulo p: those on the right of p, those of p, the sign.
 
     Args:
@@ -321,17 +321,17 @@ def modular_columns(
         sign: symbols on the left of it.
     """
     return (
-        Column("margin", MARGIN, (given,), left=("margin", "low", "rest")),
-        Column("low", LOW, low, left=("low", "rest")),
-        Column("rest", REST, rest, left=("rest", "top")),
-        Column("top", TOP, top, left=("sign",)),
-        Column("sign", SIGN, (sign,), left=("beyond", END)),
-        Column("beyond", BEYOND_A, (given,), left=("beyond", END)),
+        ColumnKind("margin", MARGIN, (given,), left=("margin", "low", "rest")),
+        ColumnKind("low", LOW, low, left=("low", "rest")),
+        ColumnKind("rest", REST, rest, left=("rest", "top")),
+        ColumnKind("top", TOP, top, left=("sign",)),
+        ColumnKind("sign", SIGN, (sign,), left=("beyond", END)),
+        ColumnKind("beyond", BEYOND_A, (given,), left=("beyond", END)),
     )
 
 
 @dataclass(frozen=True)
-class DifferenceRow(Row):
+class DifferenceRow(RowKind):
     """The row of a difference a - b."""
 
     def occur(self, place: str, inputs: dict[str, np.ndarray]) -> np.ndarray:
@@ -343,7 +343,7 @@ class DifferenceRow(Row):
 
 
 @dataclass(frozen=True)
-class WavesRow(Row):
+class WavesRow(RowKind):
     """A row of a product modulo p."""
 
     def occur(self, place: str, inputs: dict[str, np.ndarray]) -> np.ndarray:
@@ -368,7 +368,7 @@ OWN_PRODUCT, PRODUCT_ABOVE = "the product of the row", "the product of the row a
 
 
 @dataclass(frozen=True)
-class LongRow(Row):
+class LongRow(RowKind):
     """A kind of row in a layout that people write. The defaults are those of `standard`.
 
     Attributes:
@@ -384,7 +384,7 @@ class LongRow(Row):
         digit_arrives: whether a digit of b comes to column 0 from above left; None: either.
     """
 
-    columns: tuple[Column, ...] = ASKED_COLUMNS
+    columns: tuple[ColumnKind, ...] = ASKED_COLUMNS
     content: str = PRODUCTS
     digits_come: str = MOVED
     moves_digits: bool = True
@@ -407,28 +407,28 @@ B_ROW = LongRow("b", ("a",), B_COLUMNS, B)
 B_ROW_WITH_ZEROS = LongRow("b", ("a",), B_COLUMNS, B, zeros=True)
 
 # The kinds of rows of each layout.
-LAYOUTS: dict[str, tuple[Row, ...]] = {
+LAYOUTS: dict[str, tuple[RowKind, ...]] = {
     # a; then a row for each digit of b.
     "lattice": (
-        Row("a", (EDGE,), LATTICE_A_COLUMNS, A),
-        Row("b", ("a", "b"), LATTICE_ROW_COLUMNS, LATTICE_ROW),
+        RowKind("a", (EDGE,), LATTICE_A_COLUMNS, A),
+        RowKind("b", ("a", "b"), LATTICE_ROW_COLUMNS, LATTICE_ROW),
     ),
     # Any number of addends; their sum.
     "column": (
-        Row("addend", (EDGE, "addend"), ADDEND_COLUMNS, ADDEND),
-        Row("sum", ("addend",), ASKED_COLUMNS, SUM),
+        RowKind("addend", (EDGE, "addend"), ADDEND_COLUMNS, ADDEND),
+        RowKind("sum", ("addend",), ASKED_COLUMNS, SUM),
     ),
     # Two addends; the carries; the sum.
     "column_carries": (
-        Row("first", (EDGE,), ADDEND_COLUMNS, ADDEND),
-        Row("last", ("first",), ADDEND_COLUMNS, ADDEND),
-        Row("carries", ("last",), ASKED_COLUMNS, CARRIES),
-        Row("sum", ("carries",), ASKED_COLUMNS, SUM),
+        RowKind("first", (EDGE,), ADDEND_COLUMNS, ADDEND),
+        RowKind("last", ("first",), ADDEND_COLUMNS, ADDEND),
+        RowKind("carries", ("last",), ASKED_COLUMNS, CARRIES),
+        RowKind("sum", ("carries",), ASKED_COLUMNS, SUM),
     ),
     # a; b, which is at most a, with the sign on its left; their difference.
     "difference": (
-        Row("a", (EDGE,), aligned_columns(BLANK, DIGIT, (DIGIT,), (BLANK,)), A),
-        Row(
+        RowKind("a", (EDGE,), aligned_columns(BLANK, DIGIT, (DIGIT,), (BLANK,)), A),
+        RowKind(
             "b",
             ("a",),
             aligned_columns(BLANK, DIGIT, (DIGIT, BLANK, MINUS), (BLANK, MINUS)),
@@ -440,8 +440,8 @@ LAYOUTS: dict[str, tuple[Row, ...]] = {
     ),
     # a; b, one column further left than a, with the sign; rows to be filled in.
     "restoring": (
-        Row("a", (EDGE,), division_columns(BLANK, DIGIT, BLANK, BLANK), A),
-        Row(
+        RowKind("a", (EDGE,), division_columns(BLANK, DIGIT, BLANK, BLANK), A),
+        RowKind(
             "b",
             ("a",),
             division_columns(
@@ -449,28 +449,30 @@ LAYOUTS: dict[str, tuple[Row, ...]] = {
                 BLANK,
                 NONZERO_DIGIT,
                 DIVIDED,
-                (Column("digit", REST, (DIGIT,), left=("digit", "top")),),
+                (ColumnKind("digit", REST, (DIGIT,), left=("digit", "top")),),
             ),
             B,
         ),
-        Row("work", ("b", "work"), division_columns(ASKED, ASKED, ASKED, ASKED), DIVISION),
+        RowKind("work", ("b", "work"), division_columns(ASKED, ASKED, ASKED, ASKED), DIVISION),
     ),
     # a; b; p, with the sign; rows to be filled in. The highest digits of a and p are in the column
     # of p's highest digit, and b begins at the right end.
     "waves": (
-        Row(
+        RowKind(
             "a",
             (EDGE,),
             modular_columns(BLANK, (BLANK,), (DIGIT, BLANK), (DIGIT, BLANK), BLANK),
             A,
         ),
-        Row(
+        RowKind(
             "b",
             ("a",),
             modular_columns(BLANK, (DIGIT,), (DIGIT, BLANK), (DIGIT, BLANK), BLANK),
             B,
         ),
-        Row("p", ("b",), modular_columns(BLANK, (BLANK,), (DIGIT,), (NONZERO_DIGIT,), MODULO), P),
+        RowKind(
+            "p", ("b",), modular_columns(BLANK, (BLANK,), (DIGIT,), (NONZERO_DIGIT,), MODULO), P
+        ),
         WavesRow(
             "work",
             ("p", "work"),
@@ -480,8 +482,8 @@ LAYOUTS: dict[str, tuple[Row, ...]] = {
     ),
     # A tape of bits, and the steps of Rule 110.
     "generations": (
-        Row("tape", (EDGE,), aligned_columns(BLANK, BIT, (BIT,), (BLANK,)), TAPE),
-        Row(
+        RowKind("tape", (EDGE,), aligned_columns(BLANK, BIT, (BIT,), (BLANK,)), TAPE),
+        RowKind(
             "generation",
             ("tape", "generation"),
             aligned_columns(ASKED, ASKED, (ASKED,), (ASKED,)),
@@ -791,7 +793,7 @@ class Enumeration:
         inputs = np.unravel_index(numbers, self.input_sizes)
         return {TOKEN: symbols, **dict(zip(self.input_names, inputs, strict=True))}
 
-    def enumerate_row(self, row: Row, above: str) -> None:
+    def enumerate_row(self, row: RowKind, above: str) -> None:
         """Add what one kind of row can pass down where it is below another kind.
 
         Columns are enumerated from the right. The *state* of a column is all that matters of the
@@ -825,7 +827,7 @@ class Enumeration:
                     to_do[name] = new
 
     def enumerate_column(
-        self, row: Row, above: str, column: Column, left_place: str, states: np.ndarray
+        self, row: RowKind, above: str, column: ColumnKind, left_place: str, states: np.ndarray
     ) -> list[np.ndarray]:
         """Run a column in all given states, and return the states of the column on its left.
 
@@ -905,7 +907,7 @@ class Enumeration:
         return which, options[option]
 
     def inputs(
-        self, row: Row, column: Column, right: np.ndarray, neighbours: dict[str, np.ndarray]
+        self, row: RowKind, column: ColumnKind, right: np.ndarray, neighbours: dict[str, np.ndarray]
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Return the inputs of cells, one for each class in the ranges of summaries.
 
@@ -964,7 +966,7 @@ class Cells:
         written: class of the digit that is written, int [N]; 0: a blank or a sign.
     """
 
-    row: Row
+    row: RowKind
     place: str
     base: int
     inputs: dict[str, np.ndarray]
@@ -984,8 +986,8 @@ def value(classes: np.ndarray) -> np.ndarray:
 def decide_lawfully(
     program: Program,
     classes: dict[str, int],
-    row: Row,
-    column: Column,
+    row: RowKind,
+    column: ColumnKind,
     symbol: int,
     inputs: dict[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
@@ -1123,7 +1125,7 @@ def lattice_form(cells: Cells) -> np.ndarray:
     return (cells.written > NONE) == belongs
 
 
-def lattice_laws(row: Row, place: str) -> Iterator[Law]:
+def lattice_laws(row: RowKind, place: str) -> Iterator[Law]:
     """Yield the laws of cells in a place of the lattice."""
     if place in (MARGIN, GAP):
         yield nothing_is_written
@@ -1186,7 +1188,7 @@ def carries_are_written(cells: Cells) -> np.ndarray:
     return cells.written == np.where(has_carry, carry_class, NONE)
 
 
-def column_laws(row: Row, place: str) -> Iterator[Law]:
+def column_laws(row: RowKind, place: str) -> Iterator[Law]:
     """Yield the laws of cells in sums."""
     yield from (column_sum, column_form)
     if row.content == ADDEND:
@@ -1233,7 +1235,7 @@ def difference_form(cells: Cells) -> np.ndarray:
     return (cells.written > NONE) == (cells.inputs["above.minuend"] > NONE)
 
 
-def difference_laws(row: Row, place: str) -> Iterator[Law]:
+def difference_laws(row: RowKind, place: str) -> Iterator[Law]:
     """Yield the laws of cells in a difference."""
     if row.content == A:
         yield minuend_starts
@@ -1421,7 +1423,7 @@ def division_is_written(cells: DivisionCells) -> np.ndarray:
     return cells.written == np.where(cells.ends, cells.outputs["quotient"], shown)
 
 
-def division_laws(row: Row, place: str) -> Iterator[Law]:
+def division_laws(row: RowKind, place: str) -> Iterator[Law]:
     """Yield the laws of cells in a division."""
     if row.content == A:
         yield from (dividend_starts, nothing_but_a_yet, no_trial_yet)
@@ -1462,7 +1464,7 @@ def bit_is_written(cells: Cells) -> np.ndarray:
     return cells.written == ZERO + cells.outputs["bit"]
 
 
-def rule_110_laws(row: Row, place: str) -> Iterator[Law]:
+def rule_110_laws(row: RowKind, place: str) -> Iterator[Law]:
     """Yield the laws of cells of Rule 110."""
     if row.content == TAPE:
         yield tape_starts
@@ -1691,7 +1693,7 @@ def digit_is_odd(cells: WaveCells) -> np.ndarray:
     return cells.written == np.where(cells.last, last, shown)
 
 
-def modular_laws(row: Row, place: str) -> Iterator[Law]:
+def modular_laws(row: RowKind, place: str) -> Iterator[Law]:
     """Yield the laws of cells in a product modulo p."""
     yield sign_points_at_the_head
     if row.content == A:
@@ -2004,7 +2006,7 @@ def product_or_sum_is_written(cells: LongCells) -> np.ndarray:
     return cells.written == np.where(shown == cells.special, ZERO, digit)
 
 
-def long_laws(row: Row, place: str) -> Iterator[Law]:
+def long_laws(row: RowKind, place: str) -> Iterator[Law]:
     """Yield the laws of cells in the layouts that people write."""
     if place == MARGIN:
         yield margin_passes_nothing
@@ -2021,7 +2023,7 @@ def long_laws(row: Row, place: str) -> Iterator[Law]:
         yield from (a_moves_left, b_moves_right)
 
 
-LAWS: dict[str, tuple[type[Cells], Callable[[Row, str], Iterator[Law]]]] = {
+LAWS: dict[str, tuple[type[Cells], Callable[[RowKind, str], Iterator[Law]]]] = {
     "lattice": (Cells, lattice_laws),
     "column": (Cells, column_laws),
     "column_carries": (Cells, column_laws),

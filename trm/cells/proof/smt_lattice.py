@@ -34,7 +34,7 @@ _ROW_OF_A = "(= kind row.a)"
 _COLUMNS = ("column", "left_column", "right_column")
 
 
-def kinds_of_cells() -> Iterator[tuple[check.Row, str, check.Column, str]]:
+def kinds_of_cells() -> Iterator[tuple[check.RowKind, str, check.ColumnKind, str]]:
     """Yield each kind of cell: row, row above, column, and name of the column on its left."""
     for row in check.LAYOUTS["lattice"]:
         for above, column in product(row.above, row.columns):
@@ -42,12 +42,12 @@ def kinds_of_cells() -> Iterator[tuple[check.Row, str, check.Column, str]]:
                 yield row, above, column, left
 
 
-def place_of(row: check.Row, column: str) -> str:
+def place_of(row: check.RowKind, column: str) -> str:
     """Return the place of a column; beyond the left edge it is END."""
     return next((one.place for one in row.columns if one.name == column), check.END)
 
 
-def on_the_right(row: check.Row, column: check.Column) -> Iterator[check.Column | None]:
+def on_the_right(row: check.RowKind, column: check.ColumnKind) -> Iterator[check.ColumnKind | None]:
     """Yield the columns that can be on the right of a column; None: it is the first."""
     if column.name in row.first_columns:
         yield None
@@ -241,7 +241,7 @@ class LatticeFile(Writer):
     def _in_number(self) -> str:
         return self._in(check.UNITS, check.TENS, check.REST)
 
-    def _ids(self, column: check.Column) -> list[int]:
+    def _ids(self, column: check.ColumnKind) -> list[int]:
         return check.symbol_ids(column.symbols, self.base)
 
     def _in(self, *places: str) -> str:

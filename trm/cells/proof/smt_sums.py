@@ -77,7 +77,7 @@ class Sums(Writer):
                 )
         return define("occurs", [*self.where, *self.inputs], "Bool", any_of(cases))
 
-    def _right(self, row: check.Row, above: str, column: check.Column) -> str:
+    def _right(self, row: check.RowKind, above: str, column: check.ColumnKind) -> str:
         """Return what a cell can read from the right."""
         signals = [f"right.{name}" for name in self.left]
         cases = []
@@ -89,7 +89,7 @@ class Sums(Writer):
                 cases.append(f"(and (= right 1) (passes_left {where} {' '.join(signals)}))")
         return any_of(cases)
 
-    def _above(self, above: str, column: check.Column) -> str:
+    def _above(self, above: str, column: check.ColumnKind) -> str:
         """Return what a cell can read from above."""
         signals = [f"above.{name}" for name in self.down]
         if above == check.EDGE:
