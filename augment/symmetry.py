@@ -1,7 +1,7 @@
 """The eight symmetries of the square (the dihedral group D4): one table, compose, invert, apply.
 
-A symmetry is written as *transpose, then flip rows, then flip columns*, each done or not. The names
-are those of `albumentations.D4`, with the same meanings.
+A symmetry is a transposition, then a flip of the rows, then one of the columns, each done or not.
+Names and meanings are those of `albumentations.D4`.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from canvas.choices import check_choice
 
 
 class Symmetry(NamedTuple):
-    """The three elementary moves, and whether a symmetry makes each, in this order."""
+    """Moves of a symmetry, in this order; True: it makes the move."""
 
     transpose: bool
     flip_rows: bool  # top row becomes bottom row
@@ -33,26 +33,30 @@ _NAMES = {moves: name for name, moves in SYMMETRIES.items()}
 
 
 def lookup(name: str) -> Symmetry:
-    """The elementary moves of a symmetry; ValueError unless there is one of that name."""
+    """Return the moves of a symmetry.
+
+    Raises:
+        ValueError: there is no symmetry of that name.
+    """
     check_choice("a symmetry of the square", name, SYMMETRIES)
     return SYMMETRIES[name]
 
 
 def invert(name: str) -> str:
-    """Name of the symmetry that undoes `name`."""
+    """Return the name of the inverse symmetry."""
     transpose, flip_rows, flip_columns = lookup(name)
     return _NAMES[Symmetry(True, flip_columns, flip_rows)] if transpose else name
 
 
 def compose(first: str, second: str) -> str:
-    """Name of the symmetry that does `first`, then `second`."""
+    """Return the name of ``first`` followed by ``second``."""
     corners = np.arange(4).reshape(2, 2)
     turned = apply(second, apply(first, corners)).tolist()
     return next(name for name in SYMMETRIES if apply(name, corners).tolist() == turned)
 
 
 def apply(name: str, array: np.ndarray) -> np.ndarray:
-    """Turn an array `[..., H, W]`; a transposing symmetry makes it `[..., W, H]`.
+    """Turn an array, [..., H, W], into [..., H, W], or [..., W, H] if the symmetry transposes.
 
     The result may share memory with ``array``.
     """

@@ -4,8 +4,9 @@
       - {class_path: albumentations.D4, init_args: {p: 1.0}}
       - {class_path: augment.transforms.CanvasShift}
 
-A sample is masked first and transformed after; its inputs, labels and answer mask move together.
-`tests/augment` holds these transforms and `augment.views` to the same result.
+A sample is masked before it is transformed; its inputs, labels and answer mask move together.
+Albumentations chooses and applies the moves in training, `augment.views` applies those of solving;
+`tests/augment` compares the two.
 """
 
 import os
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-# albumentations asks PyPI for its newest version when it is imported; 2.0.8 is pinned on purpose.
+# Otherwise its import asks PyPI for a newer version; 2.0.8 is pinned on purpose.
 os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")
 
 import albumentations as A
@@ -26,20 +27,21 @@ from albumentations import BasicTransform
 from augment import symmetry
 from canvas.symbols import BLANK
 
-_TRIED = 64  # times that a transform is tried before it is used
+_TRIED = 64  # random draws in which a transform is tried before it is used
 
 
 class CanvasShift(A.DualTransform):
-    """Roll a sample so that its content lands on a uniformly random place of the canvas.
+    """Shift a sample's content to a uniformly random place on the canvas.
 
-    Every place at which the non-blank cells of the `labels`, the answer among them, lie inside is
-    equally likely. Rolling keeps a masked line full (see `augment.views`).
-
-    In an `albumentations.Compose` of your own, `labels` and `answer` have to be additional targets,
-    masks each. ValueError: they are given, and are not.
+    Every place that keeps the non-blank cells of the labels on the canvas is equally likely. Cells
+    wrap around, so a masked line stays full, see `augment.views`.
 
     Args:
         p: probability of shifting a sample.
+
+    Raises:
+        ValueError: in an `albumentations.Compose` of your own, ``labels`` and ``answer`` are not
+            additional targets of the type mask.
     """
 
     def __init__(self, p: float = 1.0):
@@ -47,13 +49,13 @@ class CanvasShift(A.DualTransform):
 
     @property
     def targets_as_params(self) -> list[str]:
-        """The `labels` say where the content is."""
+        """Parts of a sample that the shift depends on."""
         return ["labels"]
 
     def get_params_dependent_on_data(
         self, params: dict[str, Any], data: dict[str, Any]
     ) -> dict[str, Any]:
-        """Draw a shift; give the rows `[H, 1]` and the columns `[W]` that the cells come from."""
+        """Draw a shift; return the source rows, int64 [H, 1], and columns, int64 [W]."""
         still = [name for name in ("labels", "answer") if name in data.keys() - self.available_keys]
         if still:
             raise ValueError(
@@ -65,7 +67,7 @@ class CanvasShift(A.DualTransform):
         return {"rows": rows[:, None], "columns": self._draw_source(content.any(axis=0))}
 
     def _draw_source(self, occupied: np.ndarray) -> np.ndarray:
-        """Roll of one axis, drawn among those that keep its occupied lines inside."""
+        """Draw the source lines of one axis, int64 [N], for occupied lines, bool [N]."""
         size = len(occupied)
         lines = occupied.nonzero()[0]
         before, after = (lines[0], size - 1 - lines[-1]) if lines.size else (0, 0)
@@ -73,16 +75,19 @@ class CanvasShift(A.DualTransform):
         return (np.arange(size) - shift) % size
 
     def apply(self, img: np.ndarray, *args: Any, **params: Any) -> np.ndarray:
-        """Roll one canvas or mask `[H, W]`."""
+        """Return a shifted canvas or mask, [H, W]."""
         return img[params["rows"], params["columns"]]
 
 
 class SampleTransform:
     """Apply albumentations transforms to a training sample, as a pure function of sample and seed.
 
-    They turn, reflect or move whole canvases (`A.D4`, flips, quarter turns, `CanvasShift`), and are
-    done in this order. ValueError: one does something else.
-    Those that exchange rows and columns need square canvases, as samples of a batch have one shape.
+    Args:
+        transforms: each turns, reflects or moves whole canvases: `A.D4`, flips, quarter turns,
+            `CanvasShift`. Those that exchange rows and columns need square canvases.
+
+    Raises:
+        ValueError: a transform does something else.
     """
 
     def __init__(self, transforms: Sequence[BasicTransform | A.BaseCompose]):
@@ -100,9 +105,9 @@ class SampleTransform:
         )
 
     def _check(self, transform: BasicTransform | A.BaseCompose) -> None:
-        """Raise a ValueError unless a transform turns, reflects or moves a drawing as a whole.
+        """Raise a ValueError unless a transform turns, reflects or moves whole canvases.
 
-        It is tried, always applied, on a small drawing whose cells are all different.
+        It is tried with probability 1 on a small canvas whose cells are all different.
         """
         always = deepcopy(transform)
         always.p = 1.0
@@ -132,7 +137,7 @@ class SampleTransform:
 
     @cached_property
     def symmetries(self) -> list[str]:
-        """Names of the symmetries in which samples come out, found by trying at most 400 times."""
+        """Names of the symmetries that occur in at most 400 random draws."""
         sample = np.arange(1, 10, dtype=np.uint8).reshape(3, 3)  # turns and flips all differ
         turned = {name: symmetry.apply(name, sample).tobytes() for name in symmetry.SYMMETRIES}
         seen: set[bytes] = set()
@@ -144,7 +149,7 @@ class SampleTransform:
 
     @cached_property
     def shifts(self) -> bool:
-        """True if content may change its place, found by trying."""
+        """True if content changes its place in some random draws."""
         block = np.full((9, 9), BLANK, dtype=np.uint8)
         block[3:6, 3:6] = 1  # in the middle, where symmetries leave it
         return any((self(block, block, block > 1, s)[0] != block).any() for s in range(_TRIED))
@@ -152,10 +157,17 @@ class SampleTransform:
     def __call__(
         self, inputs: np.ndarray, labels: np.ndarray, answer: np.ndarray, seed: int, *more: Any
     ) -> tuple[np.ndarray, ...]:
-        """The transformed `uint8 [H, W]` inputs and labels, and the `bool [H, W]` answer mask.
+        """Return a transformed sample: the arrays in the order of the arguments.
 
-        All randomness comes from the seed. ValueError if a transform changes symbols. Further maps
-        ``uint8 [H, W]`` move in the same way and follow in the result.
+        Args:
+            inputs: uint8 [H, W].
+            labels: uint8 [H, W].
+            answer: masked cells, bool [H, W].
+            seed: of all randomness.
+            more: further maps that move alike, uint8 [H, W] each.
+
+        Raises:
+            ValueError: a transform changes symbols.
         """
         # Compose.set_random_seed would start every transform from the same state, and two flips
         # with p=0.5 would then always happen together. Here all share one pair of generators.

@@ -1,9 +1,8 @@
-"""A view of a canvas, a symmetry followed by a shift, applied and undone on batches of canvases.
+"""Views of canvases: a symmetry, then a shift, applied and undone.
 
-Shifts roll: cells that leave at one edge come in at the other, and `undo_views` gives all back.
-Views are drawn such that no *content* crosses an edge: what comes round is blank, or a mask's line
-that stays full. A canvas is masked first and viewed after: the mask then lies wherever the view has
-moved its row.
+Shifts never push content over an edge: only blank cells wrap around, or a masked line, which stays
+full. So `undo_views` restores every cell. A canvas is masked before it is viewed, and the mask
+moves with its row.
 """
 
 from collections import Counter
@@ -16,22 +15,22 @@ from augment import symmetry as symmetries
 
 
 class View(NamedTuple):
-    """A symmetry of the square, then a shift of the content by whole cells."""
+    """A symmetry of the square, then a shift by whole cells."""
 
-    symmetry: str = "e"  # a name from `augment.symmetry.SYMMETRIES`; some turn H × W into W × H
-    down: int = 0  # cells to move after the symmetry; negative is up, or left
-    right: int = 0
-    rollout: int = 0  # number of the noise with which a model works on the view; 0: without noise
+    symmetry: str = "e"  # a name in `augment.symmetry.SYMMETRIES`
+    down: int = 0  # rows to move down after the symmetry; negative: up
+    right: int = 0  # columns to move right; negative: left
+    rollout: int = 0  # number of the noise on the model's states in this view; 0: no noise
 
 
 def possible_shifts(content: np.ndarray) -> np.ndarray:
-    """Return the room around turned content `bool [B, H, W]` before a shift cuts it off.
+    """Return the blank lines above, below, left and right of content: int64 [4, B].
 
-    Cells up, down, left and right, `int64 [4, B]`.
+    Args:
+        content: cells that a shift must keep on the canvas, bool [B, H, W].
     """
     rows, columns = np.any(content, axis=2), np.any(content, axis=1)
     sides = rows, rows[:, ::-1], columns, columns[:, ::-1]
-    # Blank lines before the first one that is not.
     return np.stack([np.where(one.any(1), one.argmax(1), one.shape[1]) for one in sides])
 
 
@@ -42,15 +41,19 @@ def distinct_views(
     seed: int,
     along_rows: bool = False,
 ) -> list[View]:
-    """At most so many different views of one canvas: the identity, then others in random order.
+    """Return different views of one canvas: the identity, then others in random order.
 
-    Every symmetry comes once before any comes with another shift: turned canvases differ more to a
-    model than shifted ones. The same content, `bool [H, W]`, and seed give the same views, whatever
-    `most` is.
+    Every symmetry comes once before any comes with another shift, because turned canvases differ
+    more to a model than shifted ones. A larger ``most`` only adds views at the end.
 
-    With ``along_rows``, shifts move the content along its own rows alone. For a model that does not
-    see where a canvas lies, shifts across rows give the same input again. Shifts along a row do
-    not: more of the row, which is masked over its full width, then lies on one side.
+    Args:
+        content: cells that stay on the canvas, bool [H, W].
+        symmetries_allowed: their names.
+        most: highest number of views.
+        seed: of the random order.
+        along_rows: shift content along its own rows alone. To a translation-invariant model a shift
+            across rows is the same input again. A shift along them is not: the masked row spans the
+            full width, so more of it then lies on one side.
     """
     import torch  # the seeds of released results are those of its generator
 
@@ -73,9 +76,9 @@ def distinct_views(
 
 
 def apply_views(views: Sequence[View], canvases: np.ndarray) -> np.ndarray:
-    """Each of B samples in a view of its own: `[B, H, W]` of any dtype, which stays.
+    """Return B canvases, each in a view of its own: [B, H, W], any dtype.
 
-    Of views that exchange rows and columns H and W have to be the same.
+    Views that exchange rows and columns need H = W.
     """
     viewed = np.empty_like(canvases)
     for view, canvas, result in zip(views, canvases, viewed, strict=True):
@@ -85,7 +88,7 @@ def apply_views(views: Sequence[View], canvases: np.ndarray) -> np.ndarray:
 
 
 def undo_views(views: Sequence[View], viewed: np.ndarray) -> np.ndarray:
-    """The inverse of `apply_views`."""
+    """Return canvases, [B, H, W], from their views; the inverse of `apply_views`."""
     canvases = np.empty_like(viewed)
     for view, canvas, result in zip(views, viewed, canvases, strict=True):
         back = np.roll(canvas, (-view.down, -view.right), (0, 1))
