@@ -4,15 +4,40 @@ They are part of training alone. Their weights are in a checkpoint beside the ne
 does not load them. The labels come from the layout's local rule, see `canvas.cells.subtasks`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canvas.cells.drawn import UNDEFINED
+from canvas.cells.subtasks import subtask_classes
+from canvas.check import check_once
+from canvas.choices import check_choice
+from canvas.task import Task
 from trm.checkpoints import AUXILIARY_HEAD
 from trm.runtime.torch_settings import float32_default
+
+
+def task_classes(task: Task, names: Iterable[str]) -> Mapping[str, int]:
+    """Return the number of classes of each sub-task of a task's layout, by name.
+
+    Args:
+        task: whose layout has a local rule.
+        names: of sub-tasks that a config lists.
+
+    Raises:
+        ValueError: the layout has no local rule, or no sub-task of one of these names.
+    """
+    try:
+        rule = task.local_rule()
+    except ValueError as error:
+        raise ValueError(f"model.auxiliary: {error}") from None
+    classes = subtask_classes(rule)
+    for name in names:
+        check_choice("model.auxiliary: a sub-task", name, classes)
+    check_once(task, rule)
+    return classes
 
 
 class AuxiliaryHeads(nn.Module):

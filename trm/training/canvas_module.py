@@ -11,9 +11,7 @@ import numpy as np
 import torch
 import torch.distributed
 
-from canvas.cells.subtasks import subtask_classes
-from canvas.check import check_once
-from canvas.choices import check_choice, class_name
+from canvas.choices import class_name
 from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems, keys
 from canvas.task import Task
@@ -25,7 +23,7 @@ from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
 from trm.solving.teacher_forced import TeacherForced, teacher_forced
-from trm.training.auxiliary import AuxiliaryHeads
+from trm.training.auxiliary import AuxiliaryHeads, task_classes
 from trm.training.configs import AuxiliaryConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule, EpochDataModule
 from trm.training.optimisers import Schedule, build_optimizer
@@ -150,15 +148,7 @@ class CanvasModule(L.LightningModule):
                 f"trm.models.TinyRecursiveModel or trm.models.GPT, and "
                 f"{type(self.model).__name__} has none: leave it out"
             )
-        try:
-            rule = task.local_rule()
-        except ValueError as error:
-            raise ValueError(f"model.auxiliary: {error}") from None
-        classes = subtask_classes(rule)
-        for name in weights:
-            check_choice("model.auxiliary: a sub-task", name, classes)
-        check_once(task, rule)
-        self.auxiliary = AuxiliaryHeads(classes, weights, self.state_width)
+        self.auxiliary = AuxiliaryHeads(task_classes(task, weights), weights, self.state_width)
         kinds = ("auxiliary", "auxiliary_accuracy")
         self.charted += tuple(f"train/{kind}/{name}" for kind in kinds for name in weights)
 
