@@ -45,7 +45,7 @@ class Ruled(IterativePredictor):
     rule: Rule
 
     def _steps(
-        self, inputs: np.ndarray, steps: int, halt: bool, rollouts: np.ndarray | None = None
+        self, inputs: np.ndarray, steps: int, rollouts: np.ndarray | None = None
     ) -> Iterator[Step]:
         tokens = tensor_for(self.model, inputs)
         masked, loop = tokens == MASK, Loop(self.model, tokens)

@@ -77,7 +77,7 @@ class IterativePredictor(Predictor):
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         """Fill in masked rows, in as many supervision steps as each needs."""
         parts = []
-        for step in self._steps(inputs, self.max_steps, self.options.halt, rollouts):
+        for step in self._steps(inputs, self.max_steps, rollouts):
             if self.options.on_step is not None:
                 shown = (step.samples, step.cells, step.confidence)
                 self.options.on_step(step.number, *(part.cpu().numpy() for part in shown))
@@ -90,9 +90,9 @@ class IterativePredictor(Predictor):
         return Prediction(*(part[order].cpu().numpy() for part in found))
 
     def _steps(
-        self, inputs: np.ndarray, steps: int, halt: bool, rollouts: np.ndarray | None = None
+        self, inputs: np.ndarray, steps: int, rollouts: np.ndarray | None = None
     ) -> Iterator[Step]:
-        """Yield at most ``steps`` supervision steps; with ``halt``, settled rows drop out."""
+        """Yield at most ``steps`` supervision steps; settled rows drop out of the batch."""
         tokens, options = tensor_for(self.model, inputs), self.options
         loop = Loop(self.model, tokens)
         settling = Settling(options.filled_in(tokens), self.patience)
@@ -106,7 +106,7 @@ class IterativePredictor(Predictor):
             cells = logits.argmax(dim=-1).to(tokens.dtype)
             confidence = self._confidence(logits, halt_logits, settling.masked)
             settled = settling.seen(cells, halt_logits)
-            last = settled & halt if number < steps else torch.ones_like(settled)
+            last = settled & options.halt if number < steps else torch.ones_like(settled)
             yield Step(number, samples, confidence, cells, settled, last)
             if last.all():
                 return
@@ -150,7 +150,7 @@ class IterativePredictor(Predictor):
         """
         seen = [
             (step.cells, step.confidence, step.settled)
-            for step in self._steps(inputs, steps, halt=False)
+            for step in self.with_options(halt=False)._steps(inputs, steps)
         ]
         cells, confidence, settled = (torch.stack(part) for part in zip(*seen, strict=True))
         return cells.cpu().numpy(), confidence.cpu().numpy(), settled.cpu().numpy()

@@ -235,18 +235,17 @@ def decide(vote: str, answers: Sequence[Any] | np.ndarray, confidence: np.ndarra
     """
     keys = [one.tobytes() if isinstance(one, np.ndarray) else one for one in answers]
     gave = np.array([[key == one for key in keys] for one in dict.fromkeys(keys)])  # [A, V]
-    ballots = [
+    votes = [
         Vote(answers[who.argmax()], int(who.sum()), float(confidence[who].mean())) for who in gave
     ]
-    votes = confidence > 0 if (confidence > 0).any() else np.ones(len(answers), dtype=bool)
-    voted = (gave & votes).any(axis=1)  # answers that a view voted for
-    gave, trust = gave[voted][:, votes], confidence[votes].astype(np.float64)
+    votes.sort(key=lambda one: -one.views)
+    voters = confidence > 0 if (confidence > 0).any() else np.ones(len(answers), dtype=bool)
+    voted_for = (gave & voters).any(axis=1)
+    gave, trust = gave[voted_for][:, voters], confidence[voters].astype(np.float64)
     best = int(np.argmax(VOTES[vote].score(gave, trust)))
-    means = mean_confidence(gave, trust)
-    of_winner = trust[gave[best]].max() if VOTES[vote].highest else means[best]
-    behind = np.flatnonzero(votes)[gave[best]].tolist()
-    ranked = sorted(ballots, key=lambda ballot: -ballot.views)
-    return Decision(behind, float(of_winner), len(behind) / len(answers), ranked)
+    behind = np.flatnonzero(voters)[gave[best]].tolist()
+    sure = max_confidence if VOTES[vote].highest else mean_confidence
+    return Decision(behind, float(sure(gave, trust)[best]), len(behind) / len(answers), votes)
 
 
 # Called with ``gave``, bool [A, V], whether each of V views gave each of A answers, and the views'
