@@ -222,7 +222,8 @@ def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
 
         network.forward = step
         outputs += ["new_z_H", "new_z_L"]
-        tokens = torch.full((2, height, width), MASK)
+        last = model.config.vocab_size - 1  # puzzles may have fewer symbols
+        tokens = torch.full((2, height, width), min(MASK, last))
         states = model.initial_state(model.encode(tokens))
         example = tokens, torch.ones(2, dtype=torch.bool), *states
     else:

@@ -162,9 +162,17 @@ def test_a_cell_in_onnx_gives_the_same_logits():
         to_onnx(tiny_trm(skip_blank=True), 6, 6)
 
 
-def test_a_supervision_step_in_onnx_equals_the_models():
-    model = tiny_trm(position="relative_2d", neighbourhood="local_lines", halt_pool="mask")
-    tokens = torch.randint(1, 14, (3, 4, 5))  # samples that the example has not
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"position": "relative_2d", "neighbourhood": "local_lines", "halt_pool": "mask"},
+        {"position": "relative_2d", "vocab_size": 6},  # of puzzles, without the mask's id
+    ],
+)
+def test_a_supervision_step_in_onnx_equals_the_models(settings):
+    model = tiny_trm(**settings)
+    most = min(14, model.config.vocab_size)
+    tokens = torch.randint(1, most, (3, 4, 5))  # samples that the example has not
     context = model.encode(tokens)
     state = model.iterate(context, model.initial_state(context))
     begins = torch.tensor([False, True, False])
