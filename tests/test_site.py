@@ -163,6 +163,7 @@ def test_a_package_page_begins_with_what_the_package_exports():
     assert list(BUILD["exported"]("trm")) == [
         "[`Solver`][trm.solving.solver.Solver]",
         "[`evaluate`][trm.api.evaluate]",
+        "[`load_puzzle_solver`][trm.checkpoints.puzzles.load_puzzle_solver]",
         "[`load_solver`][trm.checkpoints.loading.load_solver]",
         "[`record`][trm.models.hooks.record]",
         "[`render`][trm.api.render]",
