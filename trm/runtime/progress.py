@@ -1,8 +1,8 @@
 """Progress of long work: one bar on a terminal, with the time left.
 
-The bar is on standard error and goes away at the end. Where standard error is no terminal, and with
-``--quiet``, there is none, so that pipes and files contain results alone. In place of the bar, work
-of minutes may print a line for each of its parts.
+The bar is on standard error and goes away at the end. Where standard error is no terminal, as in
+the log of a cluster's job, a line a minute says how far the work is; work of minutes may also print
+a line for each of its parts. ``--quiet`` shows nothing. Standard output has results alone.
 
 A command opens the bar with `progress`, and work at any depth calls `report`.
 """
@@ -16,6 +16,7 @@ from contextvars import ContextVar
 Report = Callable[[str, float, float], None]  # what is done now, how much of it, of how much
 
 _PAUSE = 0.1  # seconds between two movements of the bar
+_LINE = 60.0  # seconds between two lines where there is no terminal
 _REMEMBERED = 3600.0  # seconds of earlier movements from which the time left follows
 
 
@@ -60,21 +61,16 @@ def listening(to: Report | None, stages: bool = False) -> Iterator[None]:
 def progress(quiet: bool = False, lines: str = "") -> Iterator[Report]:
     """Open a bar, which `report` moves; yield the function that moves it.
 
-    ``lines``: without a terminal, each part is named once, in a line that begins with this text.
+    ``lines``: without a terminal, each part is named once, too, in a line that begins with this
+    text.
 
     Example: ``with progress(): report("cells", 3, 10)``.
     """
     # `Console.is_terminal` follows FORCE_COLOR, which notebooks set for pipes as well.
-    if quiet or not sys.stderr or not sys.stderr.isatty():  # None: it is closed
-        named = set[str]()
-
-        def name(what: str, done: float, total: float) -> None:
-            if what not in named:
-                named.add(what)
-                print(f"{lines}: {what}", file=sys.stderr, flush=True)
-
-        shown = name if lines and not quiet else silent
-        with listening(shown, stages=True):
+    terminal = bool(sys.stderr) and sys.stderr.isatty()  # None: it is closed
+    if quiet or not terminal:
+        shown = silent if quiet or not sys.stderr else _Lines(lines)
+        with listening(shown, stages=bool(lines)):
             yield shown
         return
     from rich.console import Console
@@ -99,6 +95,31 @@ def progress(quiet: bool = False, lines: str = "") -> Iterator[Report]:
 
         with listening(move):
             yield move
+
+
+class _Lines:
+    """Report in lines on standard error, a minute apart.
+
+    Args:
+        start: of the line that names a part when it begins; empty: parts have no such line.
+    """
+
+    def __init__(self, start: str) -> None:
+        self.start, self.named = start, set[str]()
+        self.said = time.monotonic()
+
+    def __call__(self, what: str, done: float, total: float) -> None:
+        now = time.monotonic()
+        if self.start and what not in self.named:
+            self.named.add(what)
+            self._say(f"{self.start}: {what}", now)
+        elif now >= self.said + _LINE:
+            clock, share = time.strftime("%H:%M:%S"), done / total if total else 1.0
+            self._say(f"{clock}  {what}: {int(done):,} of {int(total):,} ({share:.0%})", now)
+
+    def _say(self, line: str, now: float) -> None:
+        print(line, file=sys.stderr, flush=True)
+        self.said = now
 
 
 class Meter:

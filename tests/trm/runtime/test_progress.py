@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, and nothing elsewhere."""
+"""Progress of long work: a bar on a terminal, and a line a minute elsewhere."""
 
 import io
 import sys
@@ -28,7 +28,7 @@ def test_a_terminal_shows_a_bar_that_disappears_at_the_end(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(("quiet", "stream"), [(True, Terminal()), (False, io.StringIO())])
-def test_quiet_calls_and_streams_that_are_no_terminal_stay_clean(quiet, stream, monkeypatch):
+def test_quiet_and_short_calls_say_nothing_in_a_log(quiet, stream, monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("FORCE_COLOR", "1")  # as notebooks do
     with progress(quiet):
@@ -103,6 +103,31 @@ def test_solving_inside_of_a_stage_does_not_report():
         report("rows", 1, 2, solving=True)
     report("rows", 2, 2, solving=True)  # nobody listens
     assert seen == [("rows", 0, 2), ("fitting probes", 0, 1)]
+
+
+def test_without_a_terminal_there_is_a_line_a_minute(monkeypatch, capsys):
+    now = 0.0
+    monkeypatch.setattr("trm.runtime.progress.time.monotonic", lambda: now)
+    for quiet in (True, False):
+        meter = Meter("cells", 25)
+        with progress(quiet) as meter.report, listening(meter):
+            for done in range(100):
+                now += 20
+                with meter.part(done, done + 1, 100):
+                    report("rows", 0, 1, solving=True)
+    said = capsys.readouterr()
+    times, counts = zip(*(line.split("  ") for line in said.err.splitlines()), strict=True)
+    assert counts[:3] == ("cells: 0 of 25 (2%)", "cells: 1 of 25 (5%)", "cells: 2 of 25 (8%)")
+    assert len(counts) == 33  # 2,000 seconds
+    assert all(time.count(":") == 2 for time in times)
+    assert said.out == ""
+
+
+def test_a_closed_standard_error_gets_no_lines(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", None)
+    with progress(lines="trm prove"):
+        report("judging", 0, 1)
+    assert capsys.readouterr().out == ""
 
 
 def test_without_a_terminal_each_part_is_named_once_if_wanted(capsys):
