@@ -223,11 +223,14 @@ def test_own_layouts_and_tasks_are_drawn(words, own_folder, command):
 
 
 def test_the_laws_of_an_own_rule_hold(own_folder, monkeypatch):
-    from trm.cells.proof.laws import survey
+    from canvas.cells.reachable import reachable_cell_inputs
+    from trm.cells.proof.laws import Survey
 
     monkeypatch.syspath_prepend(own_folder)
     rule = importlib.import_module("mine").LawfulColumnRule(3)
-    _, laws = survey(rule)
+    survey = Survey(rule)
+    reachable_cell_inputs(rule, survey)
+    laws = survey.laws()
     assert laws.hold
     assert sorted(laws.names) == ["sum_is_written", "the_sum"]
     assert laws.cell_inputs == 301

@@ -9,22 +9,21 @@ import numpy as np
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.spec import END, TOKEN, Inputs, input_name
 
+# Called with the kinds of row and column, N cell inputs, their outputs, and the number of inputs
+# that `LocalRule.can_occur` left out beside them.
+Visit = Callable[[str, str, Inputs, dict[str, np.ndarray], int], None]
 
-def reachable_op_inputs(rule: LocalRule) -> np.ndarray:
+
+def reachable_op_inputs(rule: LocalRule, visit: Visit | None = None) -> np.ndarray:
     """Return the ids of all op inputs that occur in `reachable_cell_inputs`, int64, sorted.
 
     See `canvas.cells.encoding.OpEncoding`.
     """
-    ids = reachable_cell_inputs(rule)
+    ids = reachable_cell_inputs(rule, visit)
     if rule.encoding is rule.whole:
         return ids
     cell_inputs = rule.cell_inputs(ids)
     return _distinct(rule.op_input_ids(cell_inputs, rule.apply(cell_inputs))[0])
-
-
-# Called with the kinds of row and column, N cell inputs, their outputs, and the number of inputs
-# that `LocalRule.can_occur` left out beside them.
-Visit = Callable[[str, str, Inputs, dict[str, np.ndarray], int], None]
 
 
 def reachable_cell_inputs(rule: LocalRule, visit: Visit | None = None) -> np.ndarray:

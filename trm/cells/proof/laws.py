@@ -6,7 +6,7 @@ the outputs of cells have to be, in place of what the rule returns:
 - `by_checker`: the laws of the package's layouts, run by `trm.cells.proof.check` on the saved
   table. That program finds the inputs of all cells by itself, from the rows that a canvas has. Each
   of them has to be among the inputs on which the network was run.
-- `survey`: laws that a rule states, in the inputs that it finds: those of a layout of one's own,
+- `Survey`: laws that a rule states, in the inputs that it finds: those of a layout of one's own,
   and those of mazes, which the checker lacks.
 """
 
@@ -47,28 +47,28 @@ class Laws:
 
 @dataclass
 class Survey:
-    """Reachable inputs that an enumeration finds, by kinds of rows and columns.
+    """Inputs that an enumeration of `canvas.cells.reachable` visits, and the rule's laws in them.
 
     Attributes:
         rule: of the layout.
-        laws: names of the laws that were checked.
+        names: those of the laws that were checked.
+        against: the first cell that is against one of them; after it none is checked.
+        failed: the error of a law, after which none is checked.
         inputs: ids of cell inputs, int64 [N], by names of row and column.
         left_out: numbers of inputs that the rule's `can_occur` excludes, by the same names.
     """
 
     rule: LocalRule
-    laws: dict[str, None] = field(default_factory=dict)
+    names: dict[str, None] = field(default_factory=dict)
+    against: str = ""
+    failed: OwnCodeError | MemoryError | None = None
     inputs: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
     left_out: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def __call__(
         self, row: str, column: str, inputs: Inputs, outputs: Mapping[str, np.ndarray], out: int
     ) -> None:
-        """Count inputs, and check the laws that the rule states of them.
-
-        Raises:
-            LawError: a law does not hold.
-        """
+        """Count inputs, and check the laws that the rule states of them."""
         if out:
             self.left_out[row, column] = self.left_out.get((row, column), 0) + out
         if not len(inputs[TOKEN]):
@@ -76,6 +76,27 @@ class Survey:
         ids = self.rule.whole.encode(0, inputs)
         before = self.inputs.get((row, column), ids[:0])
         self.inputs[row, column] = np.union1d(before, ids)
+        if self.against or self.failed:
+            return
+        try:
+            self._check(row, column, inputs, outputs)
+        except check.LawError as wrong:
+            self.against = str(wrong)
+        except (OwnCodeError, MemoryError) as error:
+            self.failed = error
+        except Exception as error:
+            rule = type(self.rule).__name__
+            self.failed = OwnCodeError(f"the laws of {rule} fail: {failure(error)}")
+            self.failed.__cause__ = error
+
+    def _check(
+        self, row: str, column: str, inputs: Inputs, outputs: Mapping[str, np.ndarray]
+    ) -> None:
+        """Check the laws that the rule states of a kind of cell.
+
+        Raises:
+            LawError: a law does not hold.
+        """
         given = inputs[TOKEN] != MASK
         shown = {**outputs, SYMBOL: np.where(given, inputs[TOKEN], outputs[SYMBOL])}
         for law in self.rule.laws(row, column):
@@ -84,9 +105,21 @@ class Survey:
             holds = np.asarray(law(inputs, shown))
             if holds.shape != inputs[TOKEN].shape or holds.dtype != bool:
                 raise OwnCodeError(f"the law {name} returns no bool for each of N cells")
-            self.laws[name] = None
+            self.names[name] = None
             where = f"in row {row}, column {column}"
             check.demand(holds, f"{name}: {statement}", where, {**inputs, **_own(shown)})
+
+    def laws(self) -> Laws:
+        """Return the laws that were checked.
+
+        Raises:
+            OwnCodeError: a law failed with an exception.
+        """
+        if self.failed:
+            raise self.failed
+        every = np.unique(np.concatenate([np.zeros(0, np.int64), *self.inputs.values()]))
+        number = 0 if self.against else len(every)
+        return Laws(tuple(self.names), number, True, self.against)
 
     def never(self, drawn: np.ndarray) -> list[str]:
         """Describe the reachable inputs that no drawn canvas has.
@@ -126,23 +159,13 @@ def ranges(values: list[int]) -> str:
     return ", ".join(f"{a}" if a == b else f"{a} to {b}" for a, b in parts)
 
 
-def survey(rule: LocalRule) -> tuple[Survey, Laws]:
-    """Enumerate the reachable inputs of a rule, with the laws that it states.
+def surveyed(task: Task, rule: LocalRule) -> tuple[np.ndarray, Survey | None]:
+    """Return the ids of all op inputs of a rule, int64, sorted, and their survey.
 
-    Raises:
-        OwnCodeError: a law fails with an exception.
+    None: the layout is the package's own, and the checker has its laws.
     """
-    found = Survey(rule)
-    try:
-        reachable_cell_inputs(rule, found)
-    except check.LawError as wrong:
-        return found, Laws(tuple(found.laws), 0, True, str(wrong))
-    except (OwnCodeError, MemoryError):
-        raise
-    except Exception as error:
-        raise OwnCodeError(f"the laws of {type(rule).__name__} fail: {failure(error)}") from error
-    number = len(np.unique(np.concatenate([*found.inputs.values(), np.zeros(0, np.int64)])))
-    return found, Laws(tuple(found.laws), number, True)
+    found = None if of_the_package(task, rule) else Survey(rule)
+    return reachable_op_inputs(rule, found), found
 
 
 def of_the_package(task: Task, rule: LocalRule) -> bool:

@@ -7,13 +7,19 @@ import numpy as np
 import torch
 
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.reachable import reachable_op_inputs
 from canvas.task import Task
 from trm.cells.cache import CellCache
 from trm.cells.model import CellModel
 from trm.cells.proof.compare import DrawnCanvases, compare, compare_with_canvases, provable
 from trm.cells.proof.latent import Explored, explore
-from trm.cells.proof.laws import by_checker, in_the_package, of_rule, of_the_package, survey
+from trm.cells.proof.laws import (
+    Survey,
+    by_checker,
+    in_the_package,
+    of_rule,
+    of_the_package,
+    surveyed,
+)
 from trm.cells.proof.notes import COMPUTES, LAWFUL, OPEN, PROVED, REFUTED
 from trm.cells.proof.program import CellProgram
 from trm.cells.proof.proof import Proof, Tested
@@ -60,7 +66,7 @@ def _proved(solver: Solver, search: int, bounded: bool) -> Proof:
         comparison = compare(model, rule, explored.numbers, bounded, explored.labels)
     else:
         report("enumerating", 0, 1)
-        numbers = reachable_op_inputs(rule)
+        numbers, survey = surveyed(task, rule)
         drawn = compare_with_canvases(rule, task, numbers)
         known["shown"] = int(drawn.in_training.sum()), drawn.trained
         tested = Tested(drawn.canvases, drawn.digits, int(drawn.shown.sum()))
@@ -71,7 +77,7 @@ def _proved(solver: Solver, search: int, bounded: bool) -> Proof:
         program = CellProgram.extract(task.layout, rule, comparison.numbers, comparison.outputs)
         report("checking the laws", 0, 1)
         if explored is None:
-            decided = by_rule(task, rule, program, comparison.numbers, drawn, tested)
+            decided = by_rule(task, rule, program, comparison.numbers, drawn, tested, survey)
         else:
             decided = with_codes(task, explored, tested)
         return Proof(solver, program=program, **known | decided)
@@ -96,6 +102,7 @@ def by_rule(
     numbers: np.ndarray,
     drawn: DrawnCanvases,
     tested: Tested,
+    survey: Survey | None,
 ) -> dict[str, Any]:
     """Decide what holds of a model that computes a rule with hints; return parts of a `Proof`.
 
@@ -106,13 +113,17 @@ def by_rule(
         numbers: sorted ids of the op inputs, all of which were run, int64 [N].
         drawn: the canvases that agree with the rule.
         tested: the same in numbers.
+        survey: of the op inputs, see `surveyed`.
+
+    Raises:
+        OwnCodeError: a law of the rule failed with an exception.
     """
-    if of_the_package(task, rule):
+    if survey is None:
         laws = by_checker(program, rule, numbers)
         return {"verdict": PROVED if laws.hold else COMPUTES, "laws": laws}
-    found, laws = survey(rule)
-    words = [f"can_occur in row {row}, column {column}" for row, column in found.left_out]
-    never = found.never(drawn.cells)
+    laws = survey.laws()
+    words = [f"can_occur in row {row}, column {column}" for row, column in survey.left_out]
+    never = survey.never(drawn.cells)
     verdict = COMPUTES
     if laws.hold:
         verdict = PROVED if in_the_package(task, rule) and not words else LAWFUL

@@ -19,14 +19,13 @@ from typing import Any
 import numpy as np
 
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.reachable import reachable_op_inputs
 from canvas.cells.spec import SYMBOL
 from canvas.choices import OwnCodeError
 from canvas.task import Task
 from trm.cells.proof import check
 from trm.cells.proof.compare import compare_with_canvases
 from trm.cells.proof.latent import explore
-from trm.cells.proof.laws import Laws
+from trm.cells.proof.laws import Laws, surveyed
 from trm.cells.proof.notes import LAWFUL, PROVED
 from trm.cells.proof.program import TABLE, CellProgram
 from trm.cells.proof.proof import Tested
@@ -111,11 +110,11 @@ def _checked(program: CellProgram, task: Task) -> tuple[int, int, dict[str, Any]
         raise AssertionError("the table's cells pass other messages than the rule declares")
     if not program.codes:
         report("enumerating", 0, 1)
-        numbers = reachable_op_inputs(rule)
+        numbers, survey = surveyed(task, rule)
         drawn = compare_with_canvases(rule, task, numbers)
         tested = Tested(drawn.canvases, drawn.digits)
         _compare(rule, program.decide(rule, numbers), rule.decide(numbers))
-        decided = by_rule(task, rule, program, numbers, drawn, tested)
+        decided = by_rule(task, rule, program, numbers, drawn, tested, survey)
         return len(numbers), drawn.canvases, decided
     sizes = {name: 1 + int(program.tables[name].values.max(initial=1)) for name in program.codes}
     coded = rule.with_codes(sizes)
