@@ -7,7 +7,9 @@ A configuration is code: Lightning imports and calls the classes in it.
 """
 
 import re
+from copy import deepcopy
 from difflib import get_close_matches
+from functools import lru_cache
 from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
@@ -83,6 +85,12 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+@lru_cache(maxsize=16)
+def _parsed(text: str) -> Any:
+    """Return the content of a YAML file; a command reads a config several times."""
+    return yaml.load(text, _Loader)
+
+
 def read_config(
     file: Path, kind: str = "a config", keys: str = "model, data and trainer"
 ) -> dict[str, Any]:
@@ -94,7 +102,7 @@ def read_config(
     """
     text = read_utf8(file)
     try:
-        content = yaml.load(text, _Loader)
+        content = deepcopy(_parsed(text))
     except yaml.MarkedYAMLError as error:
         where = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ValueError(f"{file}{where}: {error.problem}") from None
