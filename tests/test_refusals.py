@@ -193,7 +193,7 @@ CASES = {
     ],
     "solving": [
         (lambda: IterativePredictor(torch.nn.Linear(1, 1), 0), "at least one supervision step"),
-        (lambda: IterativePredictor(RECURSIVE, 6, confidence="digits"), "confidence"),
+        (lambda: WALK.with_options(patience=0), "one unchanged step or more, not 0"),
         (lambda: Solver(WRITER, TASK).from_noise(), "this one takes none: leave it out"),
         (lambda: open_devices("cuda:1", 1, 1, "32-true"), "cuda:1"),
         (lambda: open_devices("cpu", [1], 1, "32-true"), "no indices: give --devices a number"),

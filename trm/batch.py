@@ -185,7 +185,7 @@ class Job(NamedTuple):
             "columns": COLUMNS,  # may differ in another version
             "device": (device, self.precision, torch.__version__),
             "files": (fingerprint(find_checkpoint(self.checkpoint)), fingerprint(self.source)),
-            "model": (predictor.model.config, getattr(predictor, "max_steps", None)),
+            "model": (predictor.model.config, predictor.max_steps),
             "start": predictor.options.start_seed,
             "sampling": predictor.options.sampling,
             "solver": (solver.canvas, solver.voting, predictor.traits.certain),

@@ -1,5 +1,6 @@
 """Tiny networks with random weights whose answers are far apart."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -76,3 +77,8 @@ def figures(solver: Solver) -> list[tuple]:
     """Return the canvas, confidence and steps of each solution of `PROBLEMS`."""
     solutions = solver.solve(PROBLEMS)
     return [(one.canvas.tobytes(), one.row_confidence, one.row_steps) for one in solutions]
+
+
+def uncached(solver: Solver) -> Solver:
+    """Return a solver that computes everything again."""
+    return replace(solver, predictor=solver.predictor.with_options())

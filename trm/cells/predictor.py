@@ -217,14 +217,7 @@ class CellPredictor(Predictor):
     @property
     def traits(self) -> Traits:  # type: ignore[override]
         """Traits of the model now: `certain` is whether it is `proved`."""
-        return Traits(
-            stepwise=True,
-            translation_invariant=True,
-            rows_at_once=True,
-            most_operands=self.most_operands,
-            certain=self.proved,
-            doubt=self.doubt,
-        )
+        return Traits("canvas", True, self.most_operands, certain=self.proved, doubt=self.doubt)
 
     def _check_weights(self) -> None:
         """Forget the proof, and all that was computed before, if the weights have changed."""
@@ -238,7 +231,7 @@ class CellPredictor(Predictor):
         self._seen = {name: tensor.detach().clone() for name, tensor in now.items()}
         if self._bits != (bits := model_hash(self.model)):
             self._bits = bits
-            self.clear_cache()
+            self._clear_cache()
             if self._proved:
                 self._proved, self._closed = False, None
                 self.most_confidence = 1 - 1e-6
@@ -271,9 +264,8 @@ class CellPredictor(Predictor):
             self._caches[dtype] = CellCache(self.model)
         return self._caches[dtype]
 
-    def clear_cache(self) -> None:
-        self._caches.clear()
-        self._memo = None
+    def _clear_cache(self) -> None:
+        self._caches, self._memo = {}, None
 
     def read_table(self, file: Path, digest: str) -> None:
         """Read the decisions of a proved model, to look them up instead of computing them.
@@ -314,7 +306,9 @@ class CellPredictor(Predictor):
                 "--start noise is for cells with an order of writing: these begin with open "
                 "messages, and do not recover from others: leave it out"
             )
-        return super().with_options(**changes)
+        one = super().with_options(**changes)
+        one._clear_cache()
+        return one
 
     def _looked_up(self, canvases: np.ndarray) -> np.ndarray | None:
         """Return filled canvases, uint8 [B, H, W]; None: a table lacks an input."""

@@ -121,7 +121,7 @@ def _most_steps(solver: Solver) -> int:
 
     A cell model takes as many as it needs, and a GPT none.
     """
-    return getattr(solver.predictor, "max_steps", None) or STEPS
+    return solver.predictor.max_steps or STEPS
 
 
 def probe(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:

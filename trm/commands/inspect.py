@@ -111,8 +111,8 @@ def run(args: Arguments) -> int:
         check_cells(solver.predictor.model)
     if args.saliency:
         check_embeddings(solver.predictor.model)
-    stepwise = solver.predictor.traits.stepwise and not solver.predictor.traits.rows_at_once
-    if not stepwise and not args.saliency:
+    by_row = solver.predictor.traits.unit == "row"
+    if not by_row and not args.saliency:
         args.refuse("attention is shown only for recursive models", "cell")
     if args.saliency and not drawing.answer_cells(row)[0][cell]:
         raise ValueError(
@@ -122,7 +122,7 @@ def run(args: Arguments) -> int:
         patching = None if args.patch is None else _patched(args, solver, row)
         report("solving", 0, 1)
         watched = _watch(args, solver, drawing, row)
-        if args.cell and stepwise:
+        if args.cell and by_row:
             _check_cell(watched, cell)
         make_folder(Path(args.output))
         draw: dict[str, Callable[[], Figure | None]] = {
@@ -188,7 +188,7 @@ def _watch(args: Arguments, solver: Solver, drawing: WorkedDrawing, row: int) ->
     answer = np.stack([drawing.answer_cells(step)[0] for step in range(number)])
     if getattr(solver.predictor.model.config, "codes", None):
         met = drawing.masked.repeat(number, axis=0)  # in training all rows were masked
-    elif solver.predictor.traits.rows_at_once and solver.voting is None:
+    elif solver.predictor.traits.unit == "canvas" and solver.voting is None:
         met = _above(solution, drawing, answer)
     else:
         met = np.stack([moment.canvas for moment in moments if moment.masked])
@@ -217,8 +217,7 @@ def _rows(watched: Watched) -> Figure:
     from trm.figures.row_panels import sample_panels
 
     predictor, steps = watched.solver.predictor, watched.steps
-    in_turn = predictor.traits.stepwise and not predictor.traits.rows_at_once
-    most = int(watched.used.max()) + _SPARE if in_turn else None
+    most = int(watched.used.max()) + _SPARE if predictor.traits.unit == "row" else None
     given = np.repeat(watched.drawing.given, len(steps.inputs), axis=0)
     traced = predictor.trace(steps.inputs, steps.labels, most)
     return sample_panels(steps, given, traced, watched.titles)
@@ -231,10 +230,10 @@ def _settled(watched: Watched) -> Figure | None:
     from trm.solving.gpt_predictor import GPTPredictor
 
     predictor, drawing = watched.solver.predictor, watched.drawing
-    if predictor.traits.stepwise:
+    if predictor.traits.unit != "symbol":
         settled = last_changes(watched.moments)
         unit = "supervision step in which the\nsymbol of a cell last changed"
-    elif isinstance(predictor, GPTPredictor) and predictor.traits.loops > 1:
+    elif isinstance(predictor, GPTPredictor) and predictor.max_steps:
         settled = predictor.last_changes(drawing)[0]
         unit = "loop in which a cell\nlast changed"
     else:
@@ -249,7 +248,7 @@ def _attention(watched: Watched, cell: tuple[int, int]) -> Figure | None:
     from trm.extras.analysis.record import cell_attention
 
     predictor, canvas = watched.solver.predictor, watched.canvas
-    if predictor.traits.rows_at_once or not predictor.traits.stepwise:
+    if predictor.traits.unit != "row":
         return None
     step = int(watched.used[watched.row])
     attention = cell_attention(predictor.model, canvas[None], step)
@@ -385,10 +384,10 @@ def _save(output: Path, watched: Watched, figures: dict[str, Figure]) -> None:
 def _show(args: Arguments, watched: Watched, figures: dict[str, Figure]) -> None:
     """Print the tables and the names of the files."""
     output, predictor = Path(args.output), watched.solver.predictor
-    if predictor.traits.stepwise:
+    if predictor.traits.unit != "symbol":
         results().print(watched.solution.steps_text())
-    elif predictor.traits.loops > 1:
-        steps, loops = watched.solution.row_steps, predictor.traits.loops
+    elif loops := predictor.max_steps:
+        steps = watched.solution.row_steps
         counts = f", most of each row: {', '.join(map(str, steps))}" if any(steps) else f": {loops}"
         results().print(f"loops of a symbol{counts}")
     else:

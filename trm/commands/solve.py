@@ -178,7 +178,7 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
             given = (apply(solution.view, part[0]) for part in (drawing.canvases, drawing.given))
             console.print(Text("given, in an orientation that is unknown to the model:"))
             console.print(to_terminal(next(given), given=next(given)), "")
-        console.print(describe(solution, solver.predictor.traits.unit, small))
+        console.print(describe(solution, solver.predictor.traits.steps, small))
         return solution
     from trm.solving.solver import solve_watched
 
@@ -200,7 +200,7 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
             time.sleep(pause)
 
         solution = solve_watched(solver, problem, show)
-    console.print(describe(solution, solver.predictor.traits.unit))
+    console.print(describe(solution, solver.predictor.traits.steps))
     return solution
 
 
@@ -264,7 +264,7 @@ def _demo(args: Arguments) -> int:
     for i in range(SHOWN):
         solve_and_show(console, solver, shown[i : i + 1], watch=True)
     hundred = (100,) * len(task.longest)
-    if solver.predictor.traits.rows_at_once and solver.for_lengths(hundred) is not None:
+    if solver.predictor.traits.unit == "canvas" and solver.for_lengths(hundred) is not None:
         problem = sample(task, 0, "test", 0, np.arange(1), hundred)
         start = time.perf_counter()
         with progress():

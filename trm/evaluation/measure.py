@@ -20,7 +20,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -287,7 +287,7 @@ def _figures(solver: Solver, problems: Problems, batch_size: int, warm: bool) ->
     solutions: list[Solution] = []
     wrong_rows: list[WrongRow] = []
     forced_rows, seconds = Share(0, 0), 0.0
-    solver.predictor.clear_cache()
+    solver = replace(solver, predictor=solver.predictor.with_options())  # without cached results
     with counted_flops() as counter, part(0, 0, 1):
         if warm:
             solver.solve(problems[:1])  # also warms up the device for the timed runs
@@ -309,7 +309,7 @@ def _figures(solver: Solver, problems: Problems, batch_size: int, warm: bool) ->
         solutions += found
         seconds += time.perf_counter() - began
         wrong_rows += _wrong_rows(solver, drawing, found)
-        known = written if solver.predictor.traits.row_by_row else None
+        known = None if solver.predictor.traits.unit == "symbol" else written
         with part(between, end, len(problems)):
             forced = teacher_forced(solver.predictor, drawing, known)
         forced_rows += Share(int(forced.rows_exact.sum()), len(forced.rows_exact))

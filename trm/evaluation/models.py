@@ -29,7 +29,7 @@ def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dic
         "family": content[CHECKPOINT_KEY]["family"],
         "parameters": predictor.model.num_parameters,
         "model": content[CHECKPOINT_KEY]["model"],
-        "solve_steps": getattr(predictor, "max_steps", None),
+        "solve_steps": predictor.max_steps,
         "seed": content[DATA_KEY].get("seed"),
         "task": task_data(solver.task),
         "ranges": solver.task.ranges,

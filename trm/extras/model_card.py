@@ -12,7 +12,7 @@ from typing import Any
 from canvas.symbols import Alphabet
 from trm.cells.model import CellModel
 from trm.cells.proof.notes import COMPUTES, LAWFUL, PROVED, REFUTED, noted_proof
-from trm.checkpoints import COST_KEY, DATA_KEY
+from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY
 from trm.checkpoints.content import auxiliary_weights, load_checkpoint
 from trm.checkpoints.names import PUZZLES, named_weights
 from trm.checkpoints.puzzles import load_any
@@ -105,7 +105,7 @@ def model_card(checkpoint: str | Path, name: str | None = None) -> str:
         f"trained on {solver.trained_on}.",
         *_given_and_learned(solver, card),
         *([] if isinstance(model, CellModel) else [f"**Views.** {_views(content[DATA_KEY])}"]),
-        *([_BY_CELLS] if getattr(solver.predictor, "confidence", "") == "cells" else []),
+        *([_BY_CELLS] if content[CHECKPOINT_KEY].get("confidence") == "cells" else []),
         f"**Proved.** {_proved(checkpoint, solver, content)}",
         f"**Tested.** {_tested(card)}",
         f"**Training.** {_training(content)}",

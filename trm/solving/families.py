@@ -10,13 +10,13 @@ from typing import Any
 
 from torch import nn
 
-from canvas.choices import class_name
+from canvas.choices import check_choice, class_name
 from trm.families import FAMILIES, load
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel
 from trm.solving.calibration import Calibration
 from trm.solving.gpt_predictor import GPTPredictor
-from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.iterative_predictor import CONFIDENCES, IterativePredictor
 from trm.solving.predictor import Predictor
 
 # Features that only some families have.
@@ -51,9 +51,10 @@ class Family:
 
 
 def _iterative(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:
-    settings = "patience", "confidence", "calibration"
-    more = {name: about[name] for name in settings if name in about}
-    return IterativePredictor(build(about), steps or about["solve_steps"], **more)
+    check_choice("confidence", confidence := about.get("confidence", "head"), CONFIDENCES)
+    calibration = about.get("calibration", Calibration()) if confidence == "cells" else None
+    predictor = IterativePredictor(build(about), steps or about["solve_steps"], calibration)
+    return predictor.with_options(patience=about.get("patience"))
 
 
 def _gpt(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:

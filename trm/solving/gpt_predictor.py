@@ -32,27 +32,16 @@ class GPTPredictor(Predictor):
     """
 
     def __init__(self, model: GPT, calibration: Callable[[np.ndarray], np.ndarray]) -> None:
-        self.model, self.calibration = model, calibration
-        # Tokens between rows are part of a solution.
-        self.traits = Traits(
-            "loops of a symbol",
-            sampled=True,
-            turned=False,
-            row_by_row=False,
-            loops=model.config.loops,
-        )
+        self.model, self._calibration = model, calibration
+        self.traits = Traits("symbol")
+        self.max_steps = model.config.loops if model.config.loops > 1 else None
 
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         """See `Predictor`. The model reads nothing below the masked row."""
         answers, log_probs, loops, unsettled = self._write(inputs)
-        confidence = self.calibration(log_probs.sum(axis=(1, 2)))
+        confidence = self._calibration(log_probs.sum(axis=(1, 2)))
         steps = loops.max(axis=(1, 2)) * self._halts
         return Prediction(answers, confidence, steps, np.asarray(~unsettled.any(axis=(1, 2))))
-
-    @property
-    def max_steps(self) -> int | None:
-        """Most loops of a symbol; None: the model is not looped."""
-        return self.traits.loops if self.traits.loops > 1 else None
 
     @property
     def _halts(self) -> bool:
@@ -133,7 +122,7 @@ class GPTPredictor(Predictor):
         # Blank rows that an early end leaves out count as written.
         known = [np.where(np.isneginf(p), 0, p) for p in (written, symbol_log_probs)]
         symbol_log_probs[sample, drawing.steps - 1] += known[0].sum(axis=-1) - known[1].sum(axis=-1)
-        confidence = np.where(present, self.calibration(symbol_log_probs), np.float32(1))
+        confidence = np.where(present, self._calibration(symbol_log_probs), np.float32(1))
         filled = FilledCanvases.begun(drawing)._replace(canvases=canvases, confidence=confidence)
         if not self._halts:
             return filled

@@ -7,15 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from canvas.choices import check_choice
 from trm.models.iterative import IterativeModel, Loop, Settling
 from trm.runtime.torch_settings import standard_settings, tensor_for
-from trm.solving.calibration import Calibration
 from trm.solving.noise import Noise
 from trm.solving.predictor import Predictor, Trace, Traits
 from trm.solving.rows import Prediction
 
-# Sources of the confidence in a row, see `IterativePredictor`.
+# Sources of the confidence in a row: the halting head alone, or also the least certain cell.
 CONFIDENCES = ("head", "cells")
 
 
@@ -38,39 +36,28 @@ class IterativePredictor(Predictor):
     Args:
         model: on the device where it is to run.
         max_steps: supervision steps after which every sample stops; may exceed those of training.
-        patience: unchanged steps after which a row stops even if the model predicts that it is
-            incorrect, as in a view that it was trained to reject; None: it goes on.
-        confidence: where the confidence in a row comes from. Rows stop by the halting head alone.
-
-            - ``head``: the probability of the halting head.
-            - ``cells``: the lesser of that and the softmax probability of the least certain cell
-              that is filled in, calibrated. A row is correct only if the canvas can be read and
-              every cell is right; the head judges the first, the cells the second.
-        calibration: returns calibrated probabilities, float32 [N], of log-probabilities [N] of
-            ``cells``; None: the probabilities as they are.
+        calibration: returns calibrated probabilities, float32 [N], of log-probabilities [N]. The
+            confidence in a row is then the lesser of the probability of the halting head and the
+            calibrated softmax probability of the least certain cell that is filled in. A row is
+            correct only if the canvas can be read and every cell is right; the head judges the
+            first, the cells the second. None: that of the head. Rows stop by the head alone.
 
     Raises:
-        ValueError: ``max_steps`` or ``patience`` is below 1, or ``confidence`` is another word.
+        ValueError: ``max_steps`` is below 1.
     """
+
+    max_steps: int
 
     def __init__(
         self,
         model: IterativeModel,
         max_steps: int,
-        patience: int | None = None,
-        confidence: str = "head",
         calibration: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> None:
         if max_steps < 1:
             raise ValueError(f"a row takes at least one supervision step, not {max_steps}")
-        if patience is not None and patience < 1:
-            raise ValueError(f"a patience is one unchanged step or more, not {patience}")
-        check_choice("confidence", confidence, CONFIDENCES)
-        self.model, self.max_steps, self.patience = model, max_steps, patience
-        self.confidence, self.calibration = confidence, calibration or Calibration()
-        self.traits = Traits(
-            stepwise=True, noisy=True, translation_invariant=model.translation_invariant
-        )
+        self.model, self.max_steps, self._calibration = model, max_steps, calibration
+        self.traits = Traits("row", model.translation_invariant)
 
     @standard_settings()
     @torch.no_grad()
@@ -95,7 +82,7 @@ class IterativePredictor(Predictor):
         """Yield at most ``steps`` supervision steps; settled rows drop out of the batch."""
         tokens, options = tensor_for(self.model, inputs), self.options
         loop = Loop(self.model, tokens)
-        settling = Settling(options.filled_in(tokens), self.patience)
+        settling = Settling(options.filled_in(tokens), options.patience)
         samples = torch.arange(len(tokens), device=tokens.device)
         noise = Noise(options, inputs, rollouts)
         noise.start(loop)
@@ -125,32 +112,21 @@ class IterativePredictor(Predictor):
             filled_in: bool [N, H, W].
         """
         head = halt_logits.float().sigmoid()
-        if self.confidence == "head":
+        if self._calibration is None:
             return head
         log_p = logits.float().log_softmax(dim=-1).amax(dim=-1).masked_fill(~filled_in, 0)
-        cells = self.calibration(log_p.flatten(1).amin(dim=1).cpu().numpy())
+        cells = self._calibration(log_p.flatten(1).amin(dim=1).cpu().numpy())
         return head.minimum(torch.from_numpy(cells).to(head))
-
-    def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
-        """See `Predictor`. A curve has a point for each step, also after a row has settled."""
-        return Trace.by_step(inputs, *self.watched(inputs, steps or self.max_steps), labels)
 
     @standard_settings()
     @torch.no_grad()
-    def watched(self, inputs: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Take steps, also after rows have settled, and return what they were after each.
-
-        Args:
-            inputs: canvases, uint8 [B, H, W].
-            steps: number of steps T.
-
-        Returns:
-            All cells, uint8 [T, B, H, W], the confidence, float32 [T, B], and whether each row has
-            settled, bool [T, B].
-        """
+    def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
+        """See `Predictor`. A curve has a point for each step, also after a row has settled."""
         seen = [
             (step.cells, step.confidence, step.settled)
-            for step in self.with_options(halt=False)._steps(inputs, steps)
+            for step in self.with_options(halt=False)._steps(inputs, steps or self.max_steps)
         ]
-        cells, confidence, settled = (torch.stack(part) for part in zip(*seen, strict=True))
-        return cells.cpu().numpy(), confidence.cpu().numpy(), settled.cpu().numpy()
+        cells, confidence, settled = (
+            torch.stack(part).cpu().numpy() for part in zip(*seen, strict=True)
+        )
+        return Trace.by_step(inputs, cells, confidence, settled, labels)

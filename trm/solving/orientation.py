@@ -121,7 +121,7 @@ def _first_rows(solver: Solver, guesses: Sequence[Guess]) -> tuple[np.ndarray, n
     """
     predictor = solver.predictor
     bound, spent = np.ones(len(guesses)), np.zeros(len(guesses), dtype=np.int64)
-    if predictor.traits.in_turn:
+    if predictor.traits.unit == "row":
         for index in _alike(guesses, np.arange(len(guesses))):
             joined = _joined([guesses[i].drawing for i in index])
             first = replace(joined, heights=joined.first_step + 1)

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -25,25 +25,28 @@ OnStep = Callable[[int, np.ndarray, np.ndarray, np.ndarray], None]
 
 @dataclass(frozen=True)
 class Traits:
-    """Properties of a model that solving depends on."""
+    """Properties of a model that solving depends on.
 
-    unit: str = "supervision steps"  # name of a row's steps
-    stepwise: bool = False  # whether it takes supervision steps, at least when it is watched
-    noisy: bool = False  # whether noise can be added to its states
-    sampled: bool = False  # whether it can draw its symbols instead of the likeliest ones
-    turned: bool = True  # whether it can work on turned canvases
-    translation_invariant: bool = False  # whether shifting all cells never changes the output
-    row_by_row: bool = True  # whether a row depends only on those above it
-    rows_at_once: bool = False  # whether it fills in all rows of a canvas together
-    loops: int = 1  # most loops of a symbol; above 1 in a looped GPT alone
-    most_operands: int | None = None  # limit on a problem's operands; None: the task's
-    certain: bool = False  # whether it is known to be correct at every length, upright
-    doubt: str = ""  # why its confidence may be wrong although the problem is in range
+    Attributes:
+        unit: part of a solution that is filled in at once. A ``row`` in supervision steps, from the
+            rows above it; all rows of a ``canvas`` together, also in supervision steps, at least
+            when the model is watched; or one ``symbol`` of a sequence after the other, as a GPT.
+        translation_invariant: True if shifting all cells never changes the output.
+        most_operands: limit on a problem's operands; None: the task's.
+        certain: True if it is known to be correct at every length, upright.
+        doubt: why its confidence may be wrong although the problem is in range.
+    """
+
+    unit: Literal["row", "canvas", "symbol"] = "row"
+    translation_invariant: bool = False
+    most_operands: int | None = None
+    certain: bool = False
+    doubt: str = ""
 
     @property
-    def in_turn(self) -> bool:
-        """True if it fills in the rows of a free-running solution one after the other."""
-        return self.row_by_row and not self.rows_at_once
+    def steps(self) -> str:
+        """Name of the steps of a row."""
+        return "loops of a symbol" if self.unit == "symbol" else "supervision steps"
 
 
 @dataclass(frozen=True)
@@ -84,16 +87,27 @@ def masked(inputs: Any) -> Any:
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of a predictor that do not belong to its model."""
+    """Settings of a predictor that do not belong to its model.
+
+    Raises:
+        ValueError: the patience is below 1.
+    """
 
     filled_in: Callable[[Any], Any] = masked  # returns the cells to fill in, as `masked` does
     halt: bool = True  # False: no row stops before the most supervision steps
+    # Unchanged steps after which a row stops even if the model predicts that it is incorrect, as in
+    # a view that it was trained to reject; None: it goes on.
+    patience: int | None = None
     noise: float = 0.0  # standard deviation of noise on the states, in rollouts above 0
     seed: int = 0  # of that noise
     start_seed: int | None = None  # of random first states; None: the model's own first state
     sampling: Sampling | None = None  # of a GPT; None: the likeliest symbols
     on_step: OnStep | None = None  # callback after a step; a GPT never calls it
     on_row: OnRow | None = None  # callback before and after each row of a free-running solution
+
+    def __post_init__(self) -> None:
+        if self.patience is not None and self.patience < 1:
+            raise ValueError(f"a patience is one unchanged step or more, not {self.patience}")
 
 
 class ConfidenceCurve(NamedTuple):
@@ -171,6 +185,7 @@ class Predictor(ABC):
     model: Any  # the network, in evaluation mode, on the device where it is to run
     traits: Traits = Traits()
     options: Options = Options()
+    max_steps: int | None = None  # most steps of a row, or loops of a symbol; None: not limited
 
     @abstractmethod
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
@@ -227,23 +242,24 @@ class Predictor(ABC):
         return self
 
     def with_options(self, **changes: Any) -> Self:
-        """Return a copy with other `Options`.
+        """Return a copy with other `Options`, and without cached results of earlier canvases.
 
         Raises:
             ValueError: the model takes no supervision steps, has no states for noise, or writes no
                 symbols one by one.
         """
-        if changes.get("sampling") and not self.traits.sampled:
+        unit = self.traits.unit
+        if changes.get("sampling") and unit != "symbol":
             raise ValueError(
                 "sampling is for GPTs, which write symbol by symbol, and this model fills in whole "
                 "rows: leave out --temperature and --top-k"
             )
-        if changes.get("noise") and not self.traits.noisy:
+        if changes.get("noise") and unit != "row":
             raise ValueError(
                 "noise is added to the states of a recursive model, and this model has none: leave "
                 "out --rollouts and --noise"
             )
-        if changes.get("start_seed") is not None and not self.traits.stepwise:
+        if changes.get("start_seed") is not None and unit == "symbol":
             raise ValueError(
                 "--start noise is for models that take supervision steps, and this one takes none: "
                 "leave it out"
@@ -251,9 +267,6 @@ class Predictor(ABC):
         one = copy(self)
         one.options = replace(self.options, **changes)
         return one
-
-    def clear_cache(self) -> None:  # noqa: B027 - most have no cache
-        """Clear cached results of earlier canvases."""
 
     @property
     def device(self) -> str:

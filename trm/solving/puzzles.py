@@ -145,11 +145,17 @@ class PuzzleSolver:
 
         Args:
             inputs: puzzles, uint8 [B, H, W].
-            steps: after which they stop, and not before; None: the most that solving takes.
+            steps: number of steps T to return; None: the most that solving takes.
 
         Returns:
             Solutions, uint8 [T, B, H, W], and confidence, float32 [T, B].
         """
         self.check_size(*inputs.shape[1:])
-        seen, confidence, _ = self.predictor.watched(inputs, steps or self.predictor.max_steps)
-        return np.where(self.format.asked(inputs), seen, inputs), confidence
+        seen: list[tuple[np.ndarray, np.ndarray]] = []
+
+        def on_step(_: int, __: np.ndarray, cells: np.ndarray, confidence: np.ndarray) -> None:
+            seen.append((cells, confidence))
+
+        self.predictor.with_options(halt=False, on_step=on_step)(inputs)
+        cells, confidence = (np.stack(part)[:steps] for part in zip(*seen, strict=True))
+        return np.where(self.format.asked(inputs), cells, inputs), confidence

@@ -111,12 +111,12 @@ class Solver:
         if voting.symmetries is None:
             voting = replace(voting, symmetries=self.trained_symmetries)
         if set(voting.symmetries or ()) - {"e"}:
-            if not predictor.traits.turned:
+            if predictor.traits.unit == "symbol":
                 raise ValueError(
                     "a GPT writes in one direction and cannot work on turned canvases: use only "
                     "shifts, --symmetries e"
                 )
-            if predictor.traits.rows_at_once and voting.per != "solution":
+            if predictor.traits.unit == "canvas" and voting.per != "solution":
                 raise ValueError(
                     "this model recognises an upright solution, not an upright row: let solutions "
                     "vote, --vote-per solution"
@@ -193,7 +193,7 @@ class Solver:
         voting, on_row = self.voting, self.predictor.options.on_row
         if voting is None:
             written = self.predictor.free_running(drawing)
-            if on_row is not None and not self.predictor.traits.in_turn:
+            if on_row is not None and self.predictor.traits.unit != "row":
                 show_row_by_row(written, drawing, on_row)
             return self.solutions(problems, drawing, written)
         if voting.orders == 2:
@@ -236,7 +236,7 @@ class Solver:
                 reasons.append("started from a random state")
             if unsettled := [str(k + 1) for k in range(n) if not written.settled[i, k]]:
                 named = ("row " if len(unsettled) == 1 else "rows ") + ", ".join(unsettled)
-                reasons.append(f"{named} did not settle within the {traits.unit}")
+                reasons.append(f"{named} did not settle within the {traits.steps}")
             solutions.append(
                 Solution(
                     problem=names[i],
@@ -483,7 +483,7 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
             "let them vote per row, or watch one view"
         )
     drawing = solver.draw_worked(problem)
-    together = solver.predictor.traits.rows_at_once and voting is None
+    together = solver.predictor.traits.unit == "canvas" and voting is None
     latest = Moment(drawing.masked[0], 0, None, masked=True)
     rows = [int(drawing.row_of_step(number)[0]) for number in range(int(drawing.steps[0]))]
 

@@ -32,8 +32,9 @@ def teacher_forced(
     Args:
         predictor: fills in the masked row of each canvas.
         drawing: the problems with their solutions.
-        written: the free-running result of the same predictor, which has to be `row_by_row`: rows
-            with only correct rows above them are taken from it. None: all rows are solved.
+        written: the free-running result of the same predictor: rows with only correct rows above
+            them are taken from it. None: all rows are solved, as a model has to that fills in
+            symbols, some of them between rows.
     """
     steps, size = row_steps(drawing), len(drawing)
     known = np.zeros(len(steps.step), dtype=bool)

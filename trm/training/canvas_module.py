@@ -261,7 +261,8 @@ class CanvasModule(L.LightningModule):
         problems, drawing = batch
         predictor = uncalibrated or self.predictor()
         free = predictor.free_running(drawing)
-        forced = teacher_forced(predictor, drawing, free if predictor.traits.row_by_row else None)
+        known = None if predictor.traits.unit == "symbol" else free
+        forced = teacher_forced(predictor, drawing, known)
         solved = (free.canvases == drawing.truth).all(axis=(1, 2))
         rows, problem_count = len(forced.rows_exact), len(drawing)
         figures: Figures = {

@@ -212,9 +212,9 @@ class IterativeModule(CanvasModule):
         return self._predictor(self.calibration)
 
     def _predictor(self, calibration: Callable[[np.ndarray], np.ndarray]) -> IterativePredictor:
-        return IterativePredictor(
-            self.model, self.solve_steps, self.patience, self.confidence, calibration
-        )
+        by_cells = calibration if self.confidence == "cells" else None
+        predictor = IterativePredictor(self.model, self.solve_steps, by_cells)
+        return predictor.with_options(patience=self.patience)
 
     def about(self) -> dict[str, Any]:
         about: dict[str, Any] = {"solve_steps": self.solve_steps}

@@ -74,7 +74,7 @@ def test_a_network_of_no_training_is_saved_with_its_task(network, settings, tmp_
     save_model(file := tmp_path / "mine.safetensors", network, task, Canvas(5, 6), **settings)
     solver = load_solver(file, device="cpu")
     assert (solver.task, solver.canvas) == (task, Canvas(5, 6))
-    assert getattr(solver.predictor, "max_steps", None) == settings.get("solve_steps")
+    assert solver.predictor.max_steps == settings.get("solve_steps")
     loaded = solver.predictor.model.state_dict()
     assert all((value == loaded[name]).all() for name, value in network.state_dict().items())
 

@@ -9,7 +9,7 @@ import lightning as L
 import numpy as np
 import pytest
 import torch
-from tiny import PROBLEMS, TASK, figures, small_solvers
+from tiny import PROBLEMS, TASK, figures, small_solvers, uncached
 
 from canvas import symbols
 from canvas.canvas_size import Canvas
@@ -61,8 +61,7 @@ def solved() -> list[tuple[Solver, list[tuple]]]:
 
 def test_every_family_solves_alike_whatever_the_defaults(solved, changed_default):
     for solver, expected in solved:
-        solver.predictor.clear_cache()
-        assert figures(solver) == expected
+        assert figures(uncached(solver)) == expected
 
 
 @pytest.mark.parametrize("name", ["shipped", "decimal-seed0.safetensors"])
@@ -168,7 +167,7 @@ def used(monkeypatch, solver: Solver) -> set[int]:
         return original(*args, **more)
 
     monkeypatch.setattr(layer, name, noted)
-    solver.predictor.clear_cache()
+    solver = uncached(solver)
     if isinstance(solver.predictor, CellPredictor):
         monkeypatch.setattr(solver.predictor, "may_look_up", False)  # a table needs no network
     solver.solve(PROBLEMS)
@@ -218,7 +217,7 @@ import os, signal, sys
 import numpy as np, torch
 torch.set_num_threads(2)
 sys.path.insert(0, sys.argv[1])
-from tiny import figures, small_solvers
+from tiny import figures, small_solvers, uncached
 from trm import load_solver, solve
 big = torch.randn(600, 600)
 (big @ big).exp().sum()  # starts OpenMP's threads
@@ -227,8 +226,7 @@ right = [solve("123x456", solver).answer, *map(figures, solvers)]
 child = os.fork()
 if not child:
     signal.alarm(60)  # ends it where it hangs
-    for one in (solver, *solvers):
-        one.predictor.clear_cache()
+    solver, *solvers = map(uncached, (solver, *solvers))
     again = [solve("123x456", solver).answer, *map(figures, solvers)]
     loaded = solve("98x76").answer == 7448
     os._exit(0 if again == right and loaded else 3)

@@ -156,7 +156,7 @@ def test_confidence_by_cells_is_that_of_the_least_certain(trust):
     with torch.no_grad():
         model.halt_head.bias += trust
     by_head = IterativePredictor(model, 6)(inputs)
-    by_cells = IterativePredictor(model, 6, confidence="cells")(inputs)
+    by_cells = IterativePredictor(model, 6, calibration=Calibration())(inputs)
     assert (by_cells.canvases == by_head.canvases).all()
     assert (by_cells.steps == by_head.steps).all()  # rows stop by the head
     least = []
@@ -170,7 +170,7 @@ def test_confidence_by_cells_is_that_of_the_least_certain(trust):
     )
     assert ((by_cells.confidence < by_head.confidence - 1e-3).any()) == bool(trust)
     doubt = Calibration(1, -3)
-    doubting = IterativePredictor(model, 6, confidence="cells", calibration=doubt)(inputs)
+    doubting = IterativePredictor(model, 6, calibration=doubt)(inputs)
     expected = np.minimum(by_head.confidence, doubt(np.log(least)))
     np.testing.assert_allclose(doubting.confidence, expected, atol=1e-5)
 
@@ -182,7 +182,7 @@ def test_patience_stops_a_distrusted_row_once_it_is_unchanged():
     never = IterativePredictor(model, max_steps=6)(inputs)
     assert (never.steps == 6).all()
     assert not never.settled.any()
-    filled = IterativePredictor(model, max_steps=6, patience=2)(inputs)
+    filled = IterativePredictor(model, max_steps=6).with_options(patience=2)(inputs)
     assert filled.settled.any()
     assert (filled.steps[filled.settled] <= 6).all()
     assert (filled.steps[~filled.settled] == 6).all()

@@ -65,7 +65,7 @@ def test_a_calibration_fits_validation_rows_and_is_saved(trained_gpt):
     kept = Calibration(**last_of(trained_gpt)[CHECKPOINT_KEY]["calibration"])
     assert kept != Calibration()
     solver = load_solver(next(trained_gpt.rglob("last.ckpt")), device="cpu")
-    assert solver.predictor.calibration == kept
+    assert solver.predictor._calibration == kept
     data = CanvasDataModule(solver.task, solver.canvas, validation_problems=9)
     raw = GPTPredictor(solver.predictor.model, np.asarray)
     judged = [teacher_forced(raw, drawing) for _, drawing in data.val_dataloader()[0]]
@@ -206,7 +206,7 @@ def test_a_halting_gpt_is_trained_solves_and_is_inspected(command, tmp_path):
     last = next(tmp_path.rglob("last.ckpt"))
     for steps, most in ((None, 5), (9, 9), (1, 1)):
         solver = load_solver(last, steps, device="cpu")
-        assert solver.predictor.model.config.loops == solver.predictor.traits.loops == most
+        assert solver.predictor.model.config.loops == (solver.predictor.max_steps or 1) == most
         [solution] = solver.solve(Problems.from_ints([(87, 604)]))
         assert min(3, most) <= solution.row_steps[0] <= most
     ran = command("solve", "--checkpoint", last, "87+604", folder=tmp_path)

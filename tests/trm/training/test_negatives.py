@@ -409,10 +409,9 @@ def test_a_run_logs_the_confidence_on_negatives(command, debug, tmp_path):
     kinds = {"turned": 0.2, "guessed": 0.2, "digit": 0.1, "other": 0.1, "own": 0.3}
     assert held["CanvasDataModule"]["negatives"] == kinds
     solver = load_solver(next(tmp_path.rglob("last.ckpt")), device="cpu")
-    assert solver.predictor.patience == 4
-    assert solver.predictor.confidence == "cells"
+    assert solver.predictor.options.patience == 4
     fitted = last_of(tmp_path)[CHECKPOINT_KEY]["calibration"]
-    assert solver.predictor.calibration == Calibration(**fitted) != Calibration()
+    assert solver.predictor._calibration == Calibration(**fitted) != Calibration()
     assert solver.trained_symmetries == tuple(SYMMETRIES)
     card = model_card(next(tmp_path.rglob("last.ckpt")))
     assert "**Confidence.** That in a row is the lesser" in card

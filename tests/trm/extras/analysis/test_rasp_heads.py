@@ -132,7 +132,7 @@ def test_gpt_attention_is_of_the_token_before_the_cell(gpt_of_blanks):
     assert here.shape[-1] == N + height + 1  # the row ends, and the start
     looped = copy(gpt.predictor.model)
     looped.config = replace(looped.config, loops=2)
-    loops = watch(GPTPredictor(looped, gpt.predictor.calibration), row.inputs, row.labels)
+    loops = watch(GPTPredictor(looped, gpt.predictor._calibration), row.inputs, row.labels)
     assert list(loops) == ["loop 1", "loop 2"]
     np.testing.assert_array_equal(loops["loop 1"], seen["tokens"])
     assert not np.allclose(loops["loop 2"], seen["tokens"])
