@@ -25,9 +25,10 @@ nearly is the lattice of the swapped operands, and such a reflection of a sum ma
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -44,21 +45,24 @@ if TYPE_CHECKING:
     from trm.solving.solver import Solver
 
 
-class Guess(NamedTuple):
-    """A guess of a canvas's orientation."""
+@dataclass(eq=False)
+class Guess:
+    """A guess of a canvas's orientation, and what was found of it."""
 
     problem: int  # index
     symmetry: str  # that the canvas is thought to be turned by
     drawing: Drawing  # of this one problem, as the guess reads it
+    first_row: float = 1.0  # confidence in its first row; 1: no row comes first
+    spent: int = 0  # supervision steps of that row
+    solution: Solution | None = None  # None: not solved, as it cannot win any more
 
+    @property
+    def confidence(self) -> float:
+        """Confidence in the solution, whether an answer can be read or not; at most that, as yet.
 
-class Tried(NamedTuple):
-    """A guess with what was found of it."""
-
-    symmetry: str
-    bound: float  # confidence in its first row
-    spent: int  # supervision steps of that row
-    solution: Solution | None  # None: it could not win any more
+        It is the product of the confidence in the rows.
+        """
+        return float(np.prod(self.solution.row_confidence)) if self.solution else self.first_row
 
 
 def given_view(voting: Voting, operands: Sequence[int]) -> str:
@@ -86,80 +90,51 @@ def solve_given(solver: Solver, problems: Problems, drawing: Drawing) -> list[So
     voting, operands = solver.voting, problems.to_ints()
     assert voting is not None
     views = [given_view(voting, one) for one in operands]
-    guesses = [
-        guess
-        for i, view in enumerate(views)
-        for guess in _guesses(solver, drawing.canvases[i], view, i)
-    ]
-    of = np.array([guess.problem for guess in guesses], dtype=np.int64)
-    bound, spent = _first_rows(solver, guesses)
-    found: dict[int, Solution] = {}
-    while len(chosen := _to_solve(of, bound, found)):
-        for index in _alike(guesses, chosen):
-            joined = _joined([guesses[i].drawing for i in index])
-            written = solver.predictor.free_running(joined, [View()] * len(index))
-            solutions = solver.solutions(problems[of[index]], joined, written)
-            found.update(zip(index.tolist(), solutions, strict=True))
+    guesses = [_guesses(solver, drawing.canvases[i], view, i) for i, view in enumerate(views)]
+    _fill_first_rows(solver, [*chain(*guesses)])
+    while chosen := [one for of_problem in guesses if (one := _to_solve_next(of_problem))]:
+        for alike, joined in _batches(chosen):
+            written = solver.predictor.free_running(joined, [View()] * len(alike))
+            batch = problems[np.array([guess.problem for guess in alike])]
+            solutions = solver.solutions(batch, joined, written)
+            for guess, solution in zip(alike, solutions, strict=True):
+                guess.solution = solution
+    worked = drawing if isinstance(drawing, WorkedDrawing) else None
     return [
-        _elected(
-            voting,
-            [
-                Tried(guesses[j].symmetry, float(bound[j]), int(spent[j]), found.get(j))
-                for j in np.flatnonzero(of == i).tolist()
-            ],
-            view,
-            drawing[np.array([i])] if isinstance(drawing, WorkedDrawing) else None,
-        )
-        for i, view in enumerate(views)
+        _elected(voting, of_problem, view, None if worked is None else worked[np.array([i])])
+        for i, (of_problem, view) in enumerate(zip(guesses, views, strict=True))
     ]
 
 
-def _first_rows(solver: Solver, guesses: Sequence[Guess]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the confidence in the first row of each guess, float64 [N], and its steps, int64 [N].
-
-    Models that do not solve row by row have no first row to look at: 1, after 0 steps.
-    """
-    predictor = solver.predictor
-    bound, spent = np.ones(len(guesses)), np.zeros(len(guesses), dtype=np.int64)
-    if predictor.traits.unit == "row":
-        for index in _alike(guesses, np.arange(len(guesses))):
-            joined = _joined([guesses[i].drawing for i in index])
-            first = replace(joined, heights=joined.first_step + 1)
-            written = predictor.free_running(first, [View()] * len(index))
-            bound[index] = np.nan_to_num(written.confidence[:, 0])
-            spent[index] = written.steps[:, 0]
-    return bound, spent
+def _fill_first_rows(solver: Solver, guesses: Sequence[Guess]) -> None:
+    """Fill in the first row of each guess, if the model solves row by row."""
+    if solver.predictor.traits.unit != "row":
+        return
+    for alike, joined in _batches(guesses):
+        first = replace(joined, heights=joined.first_step + 1)
+        written = solver.predictor.free_running(first, [View()] * len(alike))
+        confidence = np.nan_to_num(written.confidence[:, 0]).astype(np.float64)
+        for i, guess in enumerate(alike):
+            guess.first_row, guess.spent = float(confidence[i]), int(written.steps[i, 0])
 
 
-def _to_solve(of: np.ndarray, bound: np.ndarray, found: Mapping[int, Solution]) -> np.ndarray:
-    """Return the guess of each problem to solve next, int64 [N]: none where no other may win.
-
-    Args:
-        of: problem of each guess, int64 [G].
-        bound: the most confidence that its solution may have, float [G].
-        found: solutions of guesses.
-    """
+def _to_solve_next(guesses: Sequence[Guess]) -> Guess | None:
+    """Return the guess of a problem to solve next; None: no other may win."""
     # A solution without an answer leaves open which of those with an answer wins.
-    best = np.full(int(of.max(initial=-1)) + 1, -1.0)
-    for i, solution in found.items():
-        best[of[i]] = max(best[of[i]], _confidence(solution) if solution.answer is not None else -1)
-    unsolved = np.array([i for i in range(len(of)) if i not in found], dtype=np.int64)
+    readable = (one for one in guesses if one.solution and one.solution.answer is not None)
+    best = max((one.confidence for one in readable), default=-1.0)
     # An equal one may come first, and the first of equals wins.
-    unsolved = unsolved[bound[unsolved] >= best[of[unsolved]]]
-    unsolved = unsolved[np.lexsort((unsolved, -bound[unsolved], of[unsolved]))]
-    return unsolved[np.unique(of[unsolved], return_index=True)[1]]
+    open_ones = [one for one in guesses if not one.solution and one.confidence >= best]
+    return max(open_ones, key=lambda one: one.confidence, default=None)
 
 
-def _alike(guesses: Sequence[Guess], index: np.ndarray) -> list[np.ndarray]:
-    """Return indices in groups whose canvases have one shape."""
-    shapes = np.array([guesses[i].drawing.canvases.shape for i in index])
-    which = np.unique(shapes, axis=0, return_inverse=True)[1].reshape(-1)
-    return [index[which == n] for n in range(int(which.max(initial=-1)) + 1)]
-
-
-def _confidence(solution: Solution) -> float:
-    """Return the product of the confidence in the rows, whether an answer can be read or not."""
-    return float(np.prod(solution.row_confidence))
+def _batches(guesses: Sequence[Guess]) -> Iterator[tuple[list[Guess], Drawing]]:
+    """Yield guesses whose canvases have one shape, and these canvases."""
+    for shape in dict.fromkeys(guess.drawing.canvases.shape for guess in guesses):
+        alike = [guess for guess in guesses if guess.drawing.canvases.shape == shape]
+        names = [field.name for field in fields(Drawing)]
+        parts = [[getattr(one.drawing, name) for one in alike] for name in names]
+        yield alike, Drawing(*map(np.concatenate, parts))
 
 
 def _guesses(solver: Solver, canvas: np.ndarray, view: str, problem: int) -> list[Guess]:
@@ -191,13 +166,8 @@ def _guesses(solver: Solver, canvas: np.ndarray, view: str, problem: int) -> lis
     return guesses
 
 
-def _joined(drawings: Sequence[Drawing]) -> Drawing:
-    names = [field.name for field in fields(Drawing)]
-    return Drawing(*(np.concatenate([getattr(one, name) for one in drawings]) for name in names))
-
-
 def _elected(
-    voting: Voting, guesses: list[Tried], view: str, drawing: WorkedDrawing | None
+    voting: Voting, guesses: list[Guess], view: str, drawing: WorkedDrawing | None
 ) -> Solution:
     """Return the solution of the guess that wins.
 
@@ -217,24 +187,25 @@ def _elected(
     solved = [
         replace(one.solution, view=view, guess=one.symmetry) for one in guesses if one.solution
     ]
-    whole = [_confidence(one) for one in solved]
-    won, readable = (
-        solved[decide(voting.vote, range(len(solved)), np.array(scores)).behind[0]]
+    known = [one.confidence for one in guesses]
+    whole = [one.confidence for one in guesses if one.solution]
+    best, readable_best = (
+        decide(voting.vote, range(len(solved)), np.array(scores)).behind[0]
         for scores in (whole, [one.confidence for one in solved])
     )
+    won, readable = solved[best], solved[readable_best]
     if drawing is not None:
         won, readable = _with_truth(won, drawing), _with_truth(readable, drawing)
     steps = won.row_steps.copy()
     every = sum(one.spent for one in guesses) + sum(sum(one.row_steps) for one in solved)
     steps[-1] += every - sum(steps)
-    known = [_confidence(one.solution) if one.solution else one.bound for one in guesses]
     return replace(
         won,
         row_steps=steps,
         views=len(guesses),
         views_asked=len(voting.guesses),
         # No two guesses write the same: the winner's share of all their confidence.
-        agreement=_confidence(won) / sum(known) if sum(known) else 0.0,
+        agreement=whole[best] / sum(known) if sum(known) else 0.0,
         votes=[
             [
                 Vote(one.solution.answer_text if one.solution else None, 1, p)

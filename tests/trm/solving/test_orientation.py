@@ -212,10 +212,7 @@ def test_guesses_that_cannot_win_are_skipped(biased, monkeypatch):
     problems = solver.task.problems(PAIRS[:3])
     quick = solver.solve(problems, with_truth=True)
 
-    def unknown(solver, guesses):
-        return np.ones(len(guesses)), np.zeros(len(guesses), dtype=np.int64)
-
-    monkeypatch.setattr("trm.solving.orientation._first_rows", unknown)
+    monkeypatch.setattr("trm.solving.orientation._fill_first_rows", lambda *_: None)
     for one, other in zip(quick, solver.solve(problems, with_truth=True), strict=True):
         assert (one.guess, one.confidence) == (other.guess, other.confidence)
         np.testing.assert_array_equal(one.canvas, other.canvas)
