@@ -8,6 +8,7 @@ import numpy as np
 from canvas import symbols
 
 IGNORE = -100  # a label that losses ignore
+UNDEFINED = 255  # label of a cell in which a class is not defined
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,7 @@ from canvas import symbols
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.order import WritingOrder, settle, wavefront
 from canvas.cells.spec import TOKEN
-from canvas.drawing import WorkedDrawing
-
-UNDEFINED = 255  # in place of a class that depends on rows that are not yet written
+from canvas.drawing import UNDEFINED, WorkedDrawing
 
 
 class DrawnCellInputs(NamedTuple):

@@ -5,9 +5,9 @@ They are the signals of the layout's local rule, and its `LocalRule.probe_target
 
 import numpy as np
 
-from canvas.cells.drawn import UNDEFINED, draw_signals
+from canvas.cells.drawn import draw_signals
 from canvas.cells.local_rule import LocalRule
-from canvas.drawing import WorkedDrawing
+from canvas.drawing import UNDEFINED, WorkedDrawing
 from canvas.layouts import ABSENT, ANSWER, PARTIAL, SUM
 from canvas.symbols import BLANK
 

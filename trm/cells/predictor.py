@@ -21,12 +21,11 @@ import numpy as np
 from augment.views import View
 from canvas import symbols
 from canvas.cells.check import check_reachable
-from canvas.cells.drawn import UNDEFINED
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.reachable import reachable_cell_inputs
 from canvas.cells.spec import AGAINST, OWN, TOKEN
 from canvas.check import check_once
-from canvas.drawing import Drawing
+from canvas.drawing import UNDEFINED, Drawing
 from canvas.task import Task
 from trm.cells.configs import CellConfig
 from trm.cells.table import CellTable, MemoTable, UnknownInputError

@@ -6,14 +6,15 @@ does not load them. The labels come from the layout's local rule, see `canvas.ce
 
 from collections.abc import Iterable, Mapping
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canvas.cells.drawn import UNDEFINED
-from canvas.cells.subtasks import subtask_classes
+from canvas.cells.subtasks import draw_subtasks, subtask_classes
 from canvas.check import check_once
 from canvas.choices import check_choice
+from canvas.drawing import UNDEFINED, WorkedDrawing
 from canvas.task import Task
 from trm.checkpoints import AUXILIARY_HEAD
 from trm.runtime.torch_settings import float32_default
@@ -38,6 +39,22 @@ def task_classes(task: Task, names: Iterable[str]) -> Mapping[str, int]:
         check_choice("model.auxiliary: a sub-task", name, classes)
     check_once(task, rule)
     return classes
+
+
+def draw_classes(
+    task: Task, names: Iterable[str], drawing: WorkedDrawing, step: np.ndarray | None
+) -> list[np.ndarray]:
+    """Draw the class of each sub-task in every cell, uint8 [B, H, W] each.
+
+    Args:
+        task: see `task_classes`.
+        names: of sub-tasks.
+        drawing: the worked solutions.
+        step: int64 [B], the row step of each; classes in rows below it are `UNDEFINED`. None: all
+            rows are written.
+    """
+    maps = draw_subtasks(task.local_rule(), drawing, step, written=True)
+    return [maps[name] for name in names]
 
 
 class AuxiliaryHeads(nn.Module):

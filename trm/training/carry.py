@@ -11,7 +11,7 @@ import torch
 from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
-from canvas.cells.drawn import UNDEFINED
+from canvas.drawing import UNDEFINED
 from trm.models.iterative import Batch, IterativeModel, Loop, named, unnamed, where
 from trm.training.configs import DepthConfig
 from trm.training.random_bits import uniform

@@ -17,14 +17,13 @@ from torch.utils.data import Dataset
 
 from augment.transforms import SampleTransform
 from canvas.canvas_size import Blanks, Canvas, Insertion
-from canvas.cells.drawn import UNDEFINED
-from canvas.cells.subtasks import draw_subtasks
-from canvas.drawing import IGNORE, WorkedDrawing, at_writers, row_steps, sequences
+from canvas.drawing import IGNORE, UNDEFINED, WorkedDrawing, at_writers, row_steps, sequences
 from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
 from trm.families import moved
+from trm.training.auxiliary import draw_classes
 from trm.training.carry_practice import CarryPractice
 from trm.training.configs import AuxiliaryConfig, NegativesConfig
 from trm.training.curriculum import Curriculum
@@ -154,8 +153,8 @@ class TrainingSamples(Samples):
         names = self.auxiliary.at(epoch, self.epochs)
         if not names:
             return []
-        maps = draw_subtasks(self.task.local_rule(), drawing, step, written=True)
-        return [inserted(maps[name], UNDEFINED) for name in names]
+        classes = draw_classes(self.task, names, drawing, step)
+        return [inserted(of_name, UNDEFINED) for of_name in classes]
 
     def _transformed(
         self, arrays: list[np.ndarray], epoch: int, index: np.ndarray

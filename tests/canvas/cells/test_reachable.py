@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from canvas.addition import Addition
-from canvas.cells.drawn import UNDEFINED, draw_signals, drawn_cell_inputs
+from canvas.cells.drawn import draw_signals, drawn_cell_inputs
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.reachable import reachable_cell_inputs, reachable_op_inputs
 from canvas.cells.rules.accumulate import AccumulateRule
 from canvas.cells.spec import NEIGHBOURS, SYMBOL, TOKEN, Inputs, input_name
+from canvas.drawing import UNDEFINED
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import BLANK, MASK, TIMES

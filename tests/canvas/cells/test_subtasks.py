@@ -3,8 +3,8 @@
 import numpy as np
 
 from canvas.addition import Addition
-from canvas.cells.drawn import UNDEFINED
 from canvas.cells.subtasks import arithmetic_subtasks, draw_subtasks, needed, subtask_classes
+from canvas.drawing import UNDEFINED
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 

@@ -15,8 +15,7 @@ from tiny import SIZES, tiny_module, tiny_trm
 from augment.transforms import CanvasShift, SampleTransform
 from canvas.addition import Addition
 from canvas.canvas_size import Blanks, Canvas, Insertion
-from canvas.cells.drawn import UNDEFINED
-from canvas.drawing import IGNORE, at_writers, sequences
+from canvas.drawing import IGNORE, UNDEFINED, at_writers, sequences
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import DIGIT_IDS

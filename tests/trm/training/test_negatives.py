@@ -16,8 +16,7 @@ from augment.symmetry import SYMMETRIES
 from augment.transforms import CanvasShift, SampleTransform
 from canvas.addition import Addition
 from canvas.canvas_size import Blanks, Canvas
-from canvas.cells.drawn import UNDEFINED
-from canvas.drawing import row_steps
+from canvas.drawing import UNDEFINED, row_steps
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems, split_of
 from canvas.symbols import BLANK, DIGIT_OF, MASK

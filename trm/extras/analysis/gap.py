@@ -22,9 +22,9 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from canvas.cells.drawn import UNDEFINED
 from canvas.cells.subtasks import arithmetic_subtasks, subtask_classes
 from canvas.choices import check_choice
+from canvas.drawing import UNDEFINED
 from trm.evaluation.statistics import Share, paired
 from trm.extras.analysis.probe import (
     BLOCKS,

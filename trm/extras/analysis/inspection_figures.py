@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from canvas import picture
-from canvas.cells.drawn import UNDEFINED
+from canvas.drawing import UNDEFINED
 from canvas.picture import draw_canvas, draw_cells, for_people
 from canvas.symbols import ALL_CHARACTERS, BLANK
 from trm.cells.predictor import right_cells

@@ -24,9 +24,8 @@ import torch.nn.functional as F
 from pydantic import PlainSerializer, TypeAdapter
 from torch import Tensor
 
-from canvas.cells.drawn import UNDEFINED
 from canvas.cells.subtasks import draw_subtasks, needed, subtask_classes
-from canvas.drawing import row_steps
+from canvas.drawing import UNDEFINED, row_steps
 from canvas.problems import Problems
 from canvas.sampling import sample
 from trm.evaluation.grid_cells import fitted, region_of, size_name

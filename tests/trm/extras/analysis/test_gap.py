@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from canvas.cells.drawn import UNDEFINED
+from canvas.drawing import UNDEFINED
 from canvas.multiplication import Multiplication
 from trm.evaluation.statistics import Share
 from trm.extras.analysis import gap

@@ -10,8 +10,8 @@ from looking import assert_apart, axes_of
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from canvas.cells.drawn import UNDEFINED, draw_signals
-from canvas.drawing import row_steps
+from canvas.cells.drawn import draw_signals
+from canvas.drawing import UNDEFINED, row_steps
 from canvas.multiplication import Multiplication
 from canvas.picture import WRONG_INK
 from canvas.symbols import encode

@@ -12,8 +12,8 @@ from drawings import LAYOUTS
 
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
-from canvas.cells.drawn import UNDEFINED, draw_signals
-from canvas.drawing import to_sequences
+from canvas.cells.drawn import draw_signals
+from canvas.drawing import UNDEFINED, to_sequences
 from canvas.layouts import GIVEN
 from canvas.multiplication import Lattice, Multiplication
 from canvas.problems import SPLITS, Problems, split_of

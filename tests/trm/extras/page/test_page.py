@@ -14,7 +14,7 @@ import torch
 
 import trm.extras.page
 from augment.symmetry import SYMMETRIES, Symmetry, apply, invert
-from canvas.cells.drawn import UNDEFINED
+from canvas.drawing import UNDEFINED
 from canvas.problems import Problems
 from canvas.subtraction import Subtraction
 from canvas.symbols import BLANK, MASK
