@@ -21,7 +21,7 @@ from trm.cells.samples import CellInputSamples, SolutionSamples, as_batch
 from trm.models.iterative import Batch
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.teacher_forced import TeacherForced
-from trm.training.canvas_module import SIGNAL, CanvasModule, Figures
+from trm.training.canvas_module import SIGNAL, Calibrate, CanvasModule, Figures
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
 
@@ -128,7 +128,7 @@ class BaseCellModule(CanvasModule):
         batch = move_data_to_device(self.samples.batch(self.rule, drawing), self.device)
         return float(self.loss(batch)[0]), len(drawing)
 
-    def predictor(self) -> CellPredictor:
+    def predictor(self, calibration: Calibrate | None = None) -> CellPredictor:
         return CellPredictor(self.model)
 
 

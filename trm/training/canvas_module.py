@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import lightning as L
@@ -29,6 +29,7 @@ from trm.training.data import CanvasDataModule, EpochDataModule
 from trm.training.optimisers import Schedule, build_optimizer
 from trm.training.samples import RowStepSamples, TrainingSamples
 
+Calibrate = Callable[[np.ndarray], np.ndarray]  # log-probabilities [N] → probabilities [N]
 Figures = dict[str, tuple[float, int]]  # by name: a share or mean, and the number it is over
 SIGNAL = "signal_"  # prefix of the figures of signals, which some models decide
 
@@ -182,8 +183,13 @@ class CanvasModule(L.LightningModule):
         return model
 
     @abstractmethod
-    def predictor(self) -> Predictor:
-        """Return the predictor that solves problems with the model."""
+    def predictor(self, calibration: Calibrate | None = None) -> Predictor:
+        """Return the predictor that solves problems with the model.
+
+        Args:
+            calibration: of the confidence; None: that of the last validation. Some models have none
+                to calibrate.
+        """
 
     @abstractmethod
     def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
@@ -191,7 +197,7 @@ class CanvasModule(L.LightningModule):
 
     def about(self) -> dict[str, Any]:
         """Return settings of solving for a checkpoint; others are `Family.settings`."""
-        return {}
+        return {"calibration": asdict(self.calibration)} if self.calibrates else {}
 
     def more_figures(self, drawing: WorkedDrawing, forced: TeacherForced) -> Figures:
         """Return further figures of a validation."""
@@ -231,9 +237,24 @@ class CanvasModule(L.LightningModule):
     def validation_step(
         self, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Any]:
-        """Solve problems of one of the data's groups, free-running and teacher-forced."""
-        group = list(self.data.groups)[dataloader_idx] if dataloader_idx else "validation"
-        return {"validated": self.score(batch, group)}
+        """Solve problems of one of the data's groups, free-running and teacher-forced.
+
+        If the module `calibrates`, those of the validation are kept for a fit at its end. Training
+        and longer problems are not.
+        """
+        if dataloader_idx:
+            return {"validated": self.score(batch, list(self.data.groups)[dataloader_idx])}
+        if not self.calibrates:
+            return {"validated": self.score(batch, "validation")}
+        validated, log_probs, right = self.score_for_calibration(batch)
+        self._scored.append((log_probs, right))
+        return {"validated": validated}
+
+    def score_for_calibration(self, batch: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Return `score` of a batch, log-probabilities of N rows, and whether they are correct."""
+        validated = self.score(batch, "validation", calibrated=False)
+        forced = validated.forced
+        return validated, forced.filled.confidence, forced.rows_exact
 
     def test_step(self, batch: Any, batch_idx: int) -> dict[str, Any]:
         """Run `validation_step` on the test split."""
@@ -244,22 +265,22 @@ class CanvasModule(L.LightningModule):
         solver = Solver(self.predictor(), self.data.task)
         return [solution.record() for solution in solver.solve_drawing(*batch)]
 
-    def score(self, batch: Any, group: str, uncalibrated: Predictor | None = None) -> Any:
+    def score(self, batch: Any, group: str, calibrated: bool = True) -> Any:
         """Solve a batch of problems and add up figures under a group's name.
 
         Args:
             batch: the problems.
             group: the first part of the figures' names.
-            uncalibrated: solves in place of `predictor`; its confidence is not scored.
+            calibrated: False: the confidence is log-probabilities, and is not scored.
         """
         with standard_settings(self.threads):
-            return self._score(batch, group, uncalibrated)
+            return self._score(batch, group, calibrated)
 
     def _score(
-        self, batch: tuple[Problems, WorkedDrawing], group: str, uncalibrated: Predictor | None
+        self, batch: tuple[Problems, WorkedDrawing], group: str, calibrated: bool
     ) -> Validated:
         problems, drawing = batch
-        predictor = uncalibrated or self.predictor()
+        predictor = self.predictor() if calibrated else self.predictor(np.asarray)
         free = predictor.free_running(drawing)
         known = None if predictor.traits.unit == "symbol" else free
         forced = teacher_forced(predictor, drawing, known)
@@ -273,7 +294,7 @@ class CanvasModule(L.LightningModule):
         }
         if forced.filled.steps.any():
             figures["supervision_steps"] = (forced.filled.steps.mean(), rows)
-        if uncalibrated is None:
+        if calibrated:
             # Also 1 if no row is correct and none is trusted: see teacher_forced_rows.
             held_right = forced.filled.confidence > 0.5
             figures["confidence_accuracy"] = ((held_right == forced.rows_exact).mean(), rows)

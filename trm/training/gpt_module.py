@@ -1,25 +1,22 @@
 """LightningModule for a GPT."""
 
 import random
-from collections.abc import Callable
 from copy import copy
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from augment.symmetry import SYMMETRIES
 from canvas.drawing import IGNORE, WorkedDrawing, sequences
-from canvas.problems import Problems
 from trm.models.gpt import GPT
 from trm.models.pauses import SIGNS
 from trm.runtime.limits import MOST_STEPS
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.gpt_predictor import GPTPredictor
-from trm.training.canvas_module import CanvasModule, Validated
+from trm.training.canvas_module import Calibrate, CanvasModule
 from trm.training.configs import check_range
 from trm.training.data import CanvasDataModule
 from trm.training.samples import SHIFTS_ALONE, SequenceSamples, TrainingBatch
@@ -183,32 +180,18 @@ class GPTModule(CanvasModule):
         figures = loop_losses(self.model, states, labels, self.supervised_loops)
         return float(figures["loss"]), int((labels != IGNORE).sum())
 
-    def predictor(self) -> GPTPredictor:
-        return self._predictor(self.calibration)
-
-    def _predictor(self, calibration: Callable[[np.ndarray], np.ndarray]) -> GPTPredictor:
+    def predictor(self, calibration: Calibrate | None = None) -> GPTPredictor:
         model = self.model
         if self.solve_steps is not None:
             model = copy(model)
             model.config = replace(model.config, loops=self.solve_steps)
-        return GPTPredictor(model, calibration)
+        return GPTPredictor(model, calibration or self.calibration)
 
     def about(self) -> dict[str, Any]:
         steps = {} if self.solve_steps is None else {"solve_steps": self.solve_steps}
-        return {"calibration": asdict(self.calibration), **steps}
+        return super().about() | steps
 
     @property
     def validated_figures(self) -> list[str]:
         halting = ["supervision_steps"] if self.model.config.halting else []
         return [*super().validated_figures, *halting]
-
-    def validation_step(
-        self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
-    ) -> dict[str, Validated]:
-        if dataloader_idx:  # training or longer problems are not used for calibration
-            return super().validation_step(batch, batch_idx, dataloader_idx)
-        predictor = self._predictor(np.asarray)
-        validated = self.score(batch, "validation", predictor)
-        forced = validated.forced
-        self._scored.append((forced.filled.confidence, forced.rows_exact))
-        return {"validated": validated}

@@ -1,7 +1,5 @@
 """LightningModule for any iterative model."""
 
-from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ from trm.runtime.torch_settings import standard_settings
 from trm.solving.iterative_predictor import CONFIDENCES, IterativePredictor
 from trm.solving.rows import in_views
 from trm.solving.teacher_forced import TeacherForced
-from trm.training.canvas_module import CanvasModule, Figures
+from trm.training.canvas_module import Calibrate, CanvasModule, Figures
 from trm.training.carry import Carry, carried_step
 from trm.training.configs import DepthConfig, check_range
 from trm.training.data import CanvasDataModule
@@ -191,37 +189,28 @@ class IterativeModule(CanvasModule):
             figures["confidence_correct"] = (correct.mean(), len(correct))
         return figures
 
-    def validation_step(
-        self, batch: Any, batch_idx: int, dataloader_idx: int = 0
-    ) -> dict[str, Any]:
-        # Training or longer problems are not used for calibration.
-        if self.calibrates and not dataloader_idx:
-            steps = self.steps_of(batch)
-            found = in_views(
-                self._predictor(np.asarray), steps.inputs, [View()] * len(steps.inputs)
-            )
-            right = (found.canvases == steps.labels) | ~steps.answer
-            self._scored.append((found.confidence, right.all(axis=(1, 2))))
-        return super().validation_step(batch, batch_idx, dataloader_idx)
+    def score_for_calibration(self, batch: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+        # The head's share of the confidence has no calibration, so the rows are solved once more.
+        steps = self.steps_of(batch)
+        found = in_views(self.predictor(np.asarray), steps.inputs, [View()] * len(steps.inputs))
+        right = (found.canvases == steps.labels) | ~steps.answer
+        return self.score(batch, "validation"), found.confidence, right.all(axis=(1, 2))
 
     def steps_of(self, batch: tuple[Problems, WorkedDrawing]) -> Any:
         """Return the samples of a validation: ``inputs``, ``labels``, ``answer``, [B, H, W]."""
         return row_steps(batch[1])
 
-    def predictor(self) -> IterativePredictor:
-        return self._predictor(self.calibration)
-
-    def _predictor(self, calibration: Callable[[np.ndarray], np.ndarray]) -> IterativePredictor:
-        by_cells = calibration if self.confidence == "cells" else None
+    def predictor(self, calibration: Calibrate | None = None) -> IterativePredictor:
+        by_cells = (calibration or self.calibration) if self.confidence == "cells" else None
         predictor = IterativePredictor(self.model, self.solve_steps, by_cells)
         return predictor.with_options(patience=self.patience)
 
     def about(self) -> dict[str, Any]:
-        about: dict[str, Any] = {"solve_steps": self.solve_steps}
+        about = super().about() | {"solve_steps": self.solve_steps}
         if self.patience is not None:
             about["patience"] = self.patience
         if self.confidence == "cells":
-            about |= {"confidence": "cells", "calibration": asdict(self.calibration)}
+            about["confidence"] = "cells"
         return about
 
 

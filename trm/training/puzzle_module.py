@@ -1,6 +1,5 @@
 """LightningModule that trains an iterative model on puzzles of any kind, all cells at once."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from canvas.symbols import BLANK
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.puzzles import PuzzleSolver, SolvedPuzzles
+from trm.training.canvas_module import Calibrate
 from trm.training.iterative_module import IterativeModule
 from trm.training.puzzle_data import PuzzleBatch, PuzzleDataModule
 
@@ -80,8 +80,8 @@ class PuzzleModule(IterativeModule):
                 "height and width in its config"
             )
 
-    def _predictor(self, calibration: Callable[[np.ndarray], np.ndarray]) -> IterativePredictor:
-        return super()._predictor(calibration).with_options(filled_in=self.data.format.asked)
+    def predictor(self, calibration: Calibrate | None = None) -> IterativePredictor:
+        return super().predictor(calibration).with_options(filled_in=self.data.format.asked)
 
     def steps_of(self, batch: PuzzleBatch) -> PuzzleBatch:  # type: ignore[override]
         return batch
@@ -101,7 +101,7 @@ class PuzzleModule(IterativeModule):
         solver = self.solver()
         return solver.records(batch.inputs, solver.solve(batch.inputs))
 
-    def score(self, batch: PuzzleBatch, group: str, uncalibrated: Any = None) -> ValidatedPuzzles:
+    def score(self, batch: PuzzleBatch, group: str, calibrated: bool = True) -> ValidatedPuzzles:
         """Solve a batch of puzzles and add up figures under a group's name."""
         with standard_settings(self.threads), torch.no_grad():
             solved = self.solver().solve(batch.inputs)
