@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.path import Path as Outline
 
 PAPER, INK, GREY = "#FFFFFF", "#1A1A1A", "#595959"
-GRID = "#D4D4D4"
+PALE = "#D4D4D4"
 GIVEN = "#F0F0F0"
 MASKED, MASK_INK = "#D9D9D9", "#6B6B6B"
 FILLED, FILLED_INK = "#C6E2F4", "#00507E"
@@ -164,7 +164,7 @@ def draw_cells(
     square = [Outline.unit_rectangle().transformed(_moved(-0.5, -0.5))]
     everywhere = np.ones(signs.shape, dtype=bool)
     wrong = ~everywhere if wrong is None else wrong
-    _stamp(axes, square, everywhere, fills[everywhere], edgecolors=GRID, linewidths=0.7)
+    _stamp(axes, square, everywhere, fills[everywhere], edgecolors=PALE, linewidths=0.7)
     put(signs, ~wrong, inks, 0.66)
     if wrong.any():
         corner = (0.26, -0.26)

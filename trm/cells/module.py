@@ -21,7 +21,7 @@ from trm.cells.samples import CellInputSamples, SolutionSamples, as_batch
 from trm.models.iterative import Batch
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.teacher_forced import TeacherForced
-from trm.training.canvas_module import SIGNAL, Calibrate, CanvasModule, Figures
+from trm.training.canvas_module import SIGNAL, Calibrate, CanvasModule, Means
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
 
@@ -59,8 +59,8 @@ class BaseCellModule(CanvasModule):
         super().__init__(network, optimizer, schedule, seed=seed)
 
     @property
-    def validated_figures(self) -> list[str]:
-        return [*super().validated_figures, *(f"{SIGNAL}{name}" for name in self.model.signals)]
+    def validated_metrics(self) -> list[str]:
+        return [*super().validated_metrics, *(f"{SIGNAL}{name}" for name in self.model.signals)]
 
     def check(self, data: CanvasDataModule) -> None:
         if isinstance(self.model, IntegerCellModel):
@@ -116,10 +116,10 @@ class BaseCellModule(CanvasModule):
     @standard_settings(threads=1)
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         loss, shares = self.loss(batch)
-        figures = {"loss": loss.detach(), "loss_halting": shares["loss_halting"]}
-        figures |= {"cell_accuracy": shares[SYMBOL], "op_input_accuracy": shares["cells"]}
+        metrics = {"loss": loss.detach(), "loss_halting": shares["loss_halting"]}
+        metrics |= {"cell_accuracy": shares[SYMBOL], "op_input_accuracy": shares["cells"]}
         signals = {f"{SIGNAL}{n}": shares[n] for n in self.model.signals if n in shares}
-        self.log_training(figures | signals)
+        self.log_training(metrics | signals)
         return loss
 
     @torch.no_grad()
@@ -220,13 +220,13 @@ class CellModule(BaseCellModule):
         if hard and len(hard) == self.trainer.world_size:
             self.hard = hard[self.global_rank].numpy()
 
-    def more_figures(self, drawing: WorkedDrawing, forced: TeacherForced) -> Figures:
+    def more_metrics(self, drawing: WorkedDrawing, forced: TeacherForced) -> Means:
         """Return the accuracy of each signal, in the last row and all above it."""
         last = np.cumsum(drawing.steps) - 1
         decided = self.predictor().signals(forced.steps.inputs[last])
-        figures: Figures = {}
+        metrics: Means = {}
         for name, truth in draw_signals(self.rule, drawing).items():
             right, counted = right_cells(decided[name], truth)
             total = int(counted.sum())
-            figures[f"{SIGNAL}{name}"] = right.sum() / max(1, total), total
-        return figures
+            metrics[f"{SIGNAL}{name}"] = right.sum() / max(1, total), total
+        return metrics

@@ -17,7 +17,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from canvas.picture import DPI, GREY, GRID, INK, PAPER
+from canvas.picture import DPI, GREY, INK, PALE, PAPER
 from trm.io.files import replacing
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
@@ -73,7 +73,7 @@ def save(figure: Figure, file: Path) -> None:
 
 def tidy(axes: Axes, grid: str = "both") -> None:
     """Draw a grid behind the curves, and remove the frame above and on the right."""
-    axes.grid(axis=grid, color=GRID, linewidth=0.6)  # type: ignore[arg-type]
+    axes.grid(axis=grid, color=PALE, linewidth=0.6)  # type: ignore[arg-type]
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
 

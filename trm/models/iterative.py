@@ -24,7 +24,7 @@ STATES = {
     "z_H": "float [B, S, D], the answer so far, after a supervision step",
     "z_L": "float [B, S, D], the reasoning, after a supervision step",
 }
-PATIENCE = 2  # consecutive unchanged steps after which an answer counts as settled
+CALM_STEPS = 2  # consecutive unchanged steps after which a trusted answer has settled
 
 
 def recur(
@@ -186,7 +186,7 @@ class Settling:
     A looped GPT uses it on single tokens, over loops.
 
     A row has settled, and its sample may stop, when its halt logit is above 0 and it has not
-    changed for `PATIENCE` steps. The halting head alone stops too early: some rows that it trusts
+    changed for `CALM_STEPS` steps. The halting head alone stops too early: some rows that it trusts
     still change, mostly for the better. One unchanged step is not enough either: in a row longer
     than those of training, a carry may still be under way.
     """
@@ -214,7 +214,7 @@ class Settling:
             unchanged = ((cells == self.before) | ~self.masked).all(-1).all(-1)
             self.calm = (self.calm + 1) * unchanged
         self.before = cells
-        settled = (halt_logits > 0) & (self.calm >= PATIENCE)
+        settled = (halt_logits > 0) & (self.calm >= CALM_STEPS)
         return settled if self.patience is None else settled | (self.calm >= self.patience)
 
     def keep(self, index: Tensor) -> None:

@@ -113,14 +113,14 @@ class AuxiliaryHeads(nn.Module):
         if states.device.type == "cpu":  # see `step_loss`
             kept = (labels != UNDEFINED).any(dim=1).nonzero().squeeze(1)
             states, labels = states.index_select(0, kept), labels.index_select(0, kept)
-        figures: dict[str, Tensor] = {}
+        metrics: dict[str, Tensor] = {}
         total = states.new_zeros((), dtype=torch.float32)
         for (name, logits), label in zip(self.logits(states).items(), labels.T, strict=True):
             defined = label != UNDEFINED
             count = defined.sum().clamp(min=1)
             lost = F.cross_entropy(logits.float(), label, ignore_index=UNDEFINED, reduction="sum")
-            figures[f"auxiliary/{name}"] = lost / count
+            metrics[f"auxiliary/{name}"] = lost / count
             right = (logits.detach().argmax(dim=-1) == label) & defined
-            figures[f"auxiliary_accuracy/{name}"] = right.sum() / count
-            total = total + self.loss_weights[name] * figures[f"auxiliary/{name}"]
-        return figures | {"loss": total}
+            metrics[f"auxiliary_accuracy/{name}"] = right.sum() / count
+            total = total + self.loss_weights[name] * metrics[f"auxiliary/{name}"]
+        return metrics | {"loss": total}

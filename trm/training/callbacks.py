@@ -1,4 +1,4 @@
-"""Callbacks of training: checkpoints, gradients, cost and speed, and printed figures."""
+"""Callbacks of training: checkpoints, gradients, cost and speed, and printed metrics."""
 
 import json
 import os
@@ -105,7 +105,7 @@ class BestCheckpoint(ModelCheckpoint):
     """
 
     def setup(self, trainer: L.Trainer, pl_module: Any, stage: str) -> None:
-        """Check the monitored figure.
+        """Check the monitored metric.
 
         Raises:
             ValueError: it is of problems longer than those of training, or is not logged.
@@ -120,17 +120,17 @@ class BestCheckpoint(ModelCheckpoint):
         super().setup(trainer, pl_module, stage)
 
     def _check_monitor(self, module: Any) -> None:
-        """Raise a ValueError before training if no validation logs the monitored figure."""
+        """Raise a ValueError before training if no validation logs the monitored metric."""
         name = self.monitor
         if name is None or not isinstance(module, CanvasModule):
             return
-        known = [f"validation/{figure}" for figure in module.validated_figures]
+        known = [f"validation/{metric}" for metric in module.validated_metrics]
         data = module.data
         if data is not None and data.training_problems:
             known += [
-                f"training_problems/{figure}"
-                for figure in module.validated_figures
-                if not figure.startswith(SIGNAL)
+                f"training_problems/{metric}"
+                for metric in module.validated_metrics
+                if not metric.startswith(SIGNAL)
             ]
         if name not in known:
             near = did_you_mean(name, known) or " Take validation/solved."
@@ -219,7 +219,7 @@ class Cost(L.Callback):
     Beside them, ``before``: ``steps``, ``samples`` and ``seconds`` of the weights that the run
     began with (`--weights`), where there are any.
 
-    Figures `speed/…` are means since they were last logged, without the first batch of a run.
+    Metrics `speed/…` are means since they were last logged, without the first batch of a run.
     """
 
     _STATE = ("counted_batches", "batches", "samples", "counted_flops", "seconds")
@@ -306,9 +306,9 @@ class Lines(L.Callback):
         if trainer.state.fn != "fit" or trainer.sanity_checking or _on_terminal():
             return
         held = trainer.callback_metrics
-        figures = ", ".join(f"{name} {held[name]:.3f}" for name in self._SHOWN if name in held)
+        metrics = ", ".join(f"{name} {held[name]:.3f}" for name in self._SHOWN if name in held)
         where = f"epoch {trainer.current_epoch + 1}, step {trainer.global_step:,}"
-        rank_zero_info(f"{where}: {figures}")
+        rank_zero_info(f"{where}: {metrics}")
 
 
 def _on_terminal() -> bool:
@@ -336,7 +336,7 @@ class PredictionWriter(BasePredictionWriter):
 
 
 class Scores(L.Callback):
-    """Prints the figures of a scored checkpoint: shares with counts and Wilson intervals.
+    """Prints the metrics of a scored checkpoint: shares with counts and Wilson intervals.
 
     They replace Lightning's own table of means with sixteen digits.
     """
@@ -349,17 +349,17 @@ class Scores(L.Callback):
         console = Console(highlight=False, soft_wrap=True, quiet=not trainer.is_global_zero)
         widest = max(map(len, trainer.callback_metrics), default=0)
         for name, tensor in sorted(trainer.callback_metrics.items()):
-            (group, _, figure), value = name.rpartition("/"), float(tensor)
+            (group, _, metric), value = name.rpartition("/"), float(tensor)
             text, rows = f"{value:.4g}", f"{group}/teacher_forced_rows" in trainer.callback_metrics
             correct = f"{group}/{'teacher_forced_rows' if rows else 'solved'}"
-            if figure in self._COUNTED:
-                sure = figure == "confidence_accuracy"  # also of figures that a module logs itself
+            if metric in self._COUNTED:
+                sure = metric == "confidence_accuracy"  # also of metrics that a module logs itself
                 total = module.counts[correct if sure else name]
                 text = str(Share(round(value * total), total))
                 if sure:
                     held = 100 * float(trainer.callback_metrics[correct])
                     text += f"; {held:.1f} % of these {'rows' if rows else 'puzzles'} are correct"
-            elif figure in ("teacher_forced_cells", "cells") or figure.startswith(SIGNAL):
+            elif metric in ("teacher_forced_cells", "cells") or metric.startswith(SIGNAL):
                 text = f"{100 * value:.2f} %"
             console.print(f"{name:<{widest}}  {text}")
 

@@ -30,8 +30,8 @@ from trm.training.optimisers import Schedule, build_optimizer
 from trm.training.samples import RowStepSamples, TrainingSamples
 
 Calibrate = Callable[[np.ndarray], np.ndarray]  # log-probabilities [N] → probabilities [N]
-Figures = dict[str, tuple[float, int]]  # by name: a share or mean, and the number it is over
-SIGNAL = "signal_"  # prefix of the figures of signals, which some models decide
+Means = dict[str, tuple[float, int]]  # by name: a share or mean, and the number it is over
+SIGNAL = "signal_"  # prefix of the metrics of signals, which some models decide
 
 
 def is_auxiliary(name: str) -> bool:
@@ -72,7 +72,7 @@ class CanvasModule(L.LightningModule):
 
     Attributes:
         samples: data set of training batches.
-        charted: names of figures in charts, beside those that all modules log.
+        charted: names of metrics in charts, beside those that all modules log.
         threads: most threads that its operations gain from; None: PyTorch's default.
         calibrates: whether its validations fit the calibration of the confidence.
     """
@@ -82,6 +82,14 @@ class CanvasModule(L.LightningModule):
     calibrates = False
     charted: tuple[str, ...] = ()
     compiled_method: str  # name of the model's method to compile, if any
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Refuse released names of methods, which nothing would call."""
+        super().__init_subclass__(**more)
+        for name in ("validated_figures", "more_figures"):
+            if name in vars(cls):
+                now = name.replace("figures", "metrics")
+                raise TypeError(f"{cls.__name__}.{name} is {now} now: rename it")
 
     def __init__(
         self,
@@ -100,15 +108,15 @@ class CanvasModule(L.LightningModule):
         self.optimizer, self.schedule, self.seed = optimizer, schedule, seed
         self.compile_steps = compile
         self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by `trained`'s settings
-        self._totals: Figures = {}  # of a validation: sums in place of means
+        self._totals: Means = {}  # of a validation: sums in place of means
         self.calibration = Calibration()  # of the confidence, if validations fit one
         # Log-probabilities of a validation's rows, and whether these are correct.
         self._scored: list[tuple[np.ndarray, np.ndarray]] = []
-        self.counts: dict[str, int] = {}  # over which each figure of the last validation is a mean
+        self.counts: dict[str, int] = {}  # over which each metric of the last validation is a mean
 
     @property
-    def validated_figures(self) -> list[str]:
-        """Names of the figures that a validation logs for each group; a subclass adds its own."""
+    def validated_metrics(self) -> list[str]:
+        """Names of the metrics that a validation logs for each group; a subclass adds its own."""
         rows = ("free_running_rows", "teacher_forced_rows", "teacher_forced_cells")
         return ["solved", "loss", *rows, "confidence_accuracy"]
 
@@ -199,8 +207,8 @@ class CanvasModule(L.LightningModule):
         """Return settings of solving for a checkpoint; others are `Family.settings`."""
         return {"calibration": asdict(self.calibration)} if self.calibrates else {}
 
-    def more_figures(self, drawing: WorkedDrawing, forced: TeacherForced) -> Figures:
-        """Return further figures of a validation."""
+    def more_metrics(self, drawing: WorkedDrawing, forced: TeacherForced) -> Means:
+        """Return further metrics of a validation."""
         return {}
 
     def gathered(self, mine: Any) -> list[Any]:
@@ -228,10 +236,10 @@ class CanvasModule(L.LightningModule):
         with standard_settings(self.threads):
             super().optimizer_step(*args, **more)
 
-    def log_training(self, figures: dict[str, Any]) -> None:
-        """Log a training step's figures if the trainer keeps them."""
+    def log_training(self, metrics: dict[str, Any]) -> None:
+        """Log a training step's metrics if the trainer keeps them."""
         if logs_at(self.trainer, self.global_step + 1):
-            for name, value in figures.items():
+            for name, value in metrics.items():
                 self.log(f"train/{name}", value, prog_bar=name == "loss")
 
     def validation_step(
@@ -266,11 +274,11 @@ class CanvasModule(L.LightningModule):
         return [solution.record() for solution in solver.solve_drawing(*batch)]
 
     def score(self, batch: Any, group: str, calibrated: bool = True) -> Any:
-        """Solve a batch of problems and add up figures under a group's name.
+        """Solve a batch of problems and add up metrics under a group's name.
 
         Args:
             batch: the problems.
-            group: the first part of the figures' names.
+            group: the first part of the metrics' names.
             calibrated: False: the confidence is log-probabilities, and is not scored.
         """
         with standard_settings(self.threads):
@@ -286,39 +294,39 @@ class CanvasModule(L.LightningModule):
         forced = teacher_forced(predictor, drawing, known)
         solved = (free.canvases == drawing.truth).all(axis=(1, 2))
         rows, problem_count = len(forced.rows_exact), len(drawing)
-        figures: Figures = {
+        metrics: Means = {
             "solved": (solved.mean(), problem_count),
             "free_running_rows": (drawing.rows_right(free.canvases).sum() / rows, rows),
             "teacher_forced_rows": (forced.rows_exact.mean(), rows),
             "teacher_forced_cells": (forced.cells_right.mean(), rows),
         }
         if forced.filled.steps.any():
-            figures["supervision_steps"] = (forced.filled.steps.mean(), rows)
+            metrics["supervision_steps"] = (forced.filled.steps.mean(), rows)
         if calibrated:
             # Also 1 if no row is correct and none is trusted: see teacher_forced_rows.
             held_right = forced.filled.confidence > 0.5
-            figures["confidence_accuracy"] = ((held_right == forced.rows_exact).mean(), rows)
+            metrics["confidence_accuracy"] = ((held_right == forced.rows_exact).mean(), rows)
         if group == "beyond":
-            figures = {name: figures[name] for name in ("solved", "teacher_forced_rows")}
+            metrics = {name: metrics[name] for name in ("solved", "teacher_forced_rows")}
         else:
-            figures["loss"] = self.loss_on(drawing)
+            metrics["loss"] = self.loss_on(drawing)
         if group != "training_problems":
-            figures |= self.more_figures(drawing, forced)
-        self.add_figures(group, figures)
+            metrics |= self.more_metrics(drawing, forced)
+        self.add_metrics(group, metrics)
         return Validated(problems, drawing, forced)
 
-    def add_figures(self, group: str, figures: Figures) -> None:
-        """Add figures of a batch to those of the whole validation, under a group's name."""
-        for name, (value, weight) in figures.items():
+    def add_metrics(self, group: str, metrics: Means) -> None:
+        """Add metrics of a batch to those of the whole validation, under a group's name."""
+        for name, (value, weight) in metrics.items():
             total, of = self._totals.get(f"{group}/{name}", (0.0, 0))
             self._totals[f"{group}/{name}"] = total + float(value) * weight, of + weight
 
     def on_validation_epoch_start(self) -> None:
-        """Clear the figures of the previous validation."""
+        """Clear the metrics of the previous validation."""
         self._totals = {}
 
     def on_validation_epoch_end(self) -> None:
-        """Log the figures of all problems, each counted once on any number of devices.
+        """Log the metrics of all problems, each counted once on any number of devices.
 
         Lightning's own mean over devices rounds down the number of problems on each.
         """

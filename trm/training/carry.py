@@ -15,7 +15,7 @@ from canvas.drawing import UNDEFINED
 from trm.models.iterative import Batch, IterativeModel, Loop, named, unnamed, where
 from trm.training.configs import DepthConfig
 from trm.training.random_bits import uniform
-from trm.training.step import Figures, Objective
+from trm.training.step import Metrics, Objective
 
 
 class Carry(NamedTuple):
@@ -33,7 +33,7 @@ def carried_step(
     carry: Carry | None,
     depth: DepthConfig,
     objective: Objective = Objective(),  # noqa: B008
-) -> tuple[Figures, Carry]:
+) -> tuple[Metrics, Carry]:
     """Take one supervision step on the samples in the carry; the batch replaces halted ones.
 
     A sample halts when its halt logit is above 0, or after ``halt_max_steps``. With probability
@@ -47,7 +47,7 @@ def carried_step(
         objective: of the step.
 
     Returns:
-        The figures, see `step_loss`, and the new carry with the samples of this step.
+        The metrics, see `step_loss`, and the new carry with the samples of this step.
     """
     inputs = batch["inputs"]
     if carry is None:
@@ -78,5 +78,5 @@ def carried_step(
         confident = halt_logits.detach() > 0
         halts |= confident & ((steps >= least.floor()) | (draw >= depth.exploration))
     state = {name: part.detach() for name, part in named(loop.state).items()}
-    figures = objective.figures(loop, (logits, halt_logits), batch)
-    return figures, Carry(state, steps, halts, batch)
+    metrics = objective.metrics(loop, (logits, halt_logits), batch)
+    return metrics, Carry(state, steps, halts, batch)

@@ -174,7 +174,7 @@ class TrainingCLI(LightningCLI):
                 give_ids(config, self.content)
         elif self.subcommand:
             config.trainer.logger = False  # nothing is trained, and there is no curve to draw
-            # `Scores` prints figures in their place; predictions are written as they come.
+            # `Scores` prints metrics in their place; predictions are written as they come.
             config["return_predictions" if self.subcommand == "predict" else "verbose"] = False
 
     def _changed_problems(self, config: Namespace) -> list[str]:

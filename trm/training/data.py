@@ -337,7 +337,7 @@ class CanvasDataModule(EpochDataModule):
 
     @property
     def groups(self) -> dict[str, dict[str, Any]]:
-        """Groups of problems that a validation solves, by the first part of their figures' names.
+        """Groups of problems that a validation solves, by the first part of their metrics' names.
 
         Groups other than "validation" exist during training alone.
         """

@@ -166,19 +166,19 @@ class GPTModule(CanvasModule):
         drawn = random.Random(seed).randint(self.fewest_loops, loops)
         model = self.trained(**({} if drawn == loops else {"loops": drawn}))
         states = model.loop_states(batch["ids"], batch["height"], batch["width"], generator)
-        figures = loop_losses(model, states, batch["labels"], self.supervised_loops)
+        metrics = loop_losses(model, states, batch["labels"], self.supervised_loops)
         if self.auxiliary is not None:
             more = self.auxiliary(states[-1], batch.get("auxiliary"))
-            figures |= more | {"loss": figures["loss"] + more["loss"]}
-        self.log_training({name: value.detach() for name, value in figures.items()})
-        return figures["loss"]
+            metrics |= more | {"loss": metrics["loss"] + more["loss"]}
+        self.log_training({name: value.detach() for name, value in metrics.items()})
+        return metrics["loss"]
 
     @torch.no_grad()
     def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
         ids, labels = (torch.from_numpy(part).to(self.device) for part in sequences(drawing))
         states = self.model.loop_states(ids, *drawing.canvases.shape[1:])
-        figures = loop_losses(self.model, states, labels, self.supervised_loops)
-        return float(figures["loss"]), int((labels != IGNORE).sum())
+        metrics = loop_losses(self.model, states, labels, self.supervised_loops)
+        return float(metrics["loss"]), int((labels != IGNORE).sum())
 
     def predictor(self, calibration: Calibrate | None = None) -> GPTPredictor:
         model = self.model
@@ -192,6 +192,6 @@ class GPTModule(CanvasModule):
         return super().about() | steps
 
     @property
-    def validated_figures(self) -> list[str]:
+    def validated_metrics(self) -> list[str]:
         halting = ["supervision_steps"] if self.model.config.halting else []
-        return [*super().validated_figures, *halting]
+        return [*super().validated_metrics, *halting]

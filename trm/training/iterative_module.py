@@ -17,7 +17,7 @@ from trm.runtime.torch_settings import standard_settings
 from trm.solving.iterative_predictor import CONFIDENCES, IterativePredictor
 from trm.solving.rows import in_views
 from trm.solving.teacher_forced import TeacherForced
-from trm.training.canvas_module import Calibrate, CanvasModule, Figures
+from trm.training.canvas_module import Calibrate, CanvasModule, Means
 from trm.training.carry import Carry, carried_step
 from trm.training.configs import DepthConfig, check_range
 from trm.training.data import CanvasDataModule
@@ -99,17 +99,17 @@ class IterativeModule(CanvasModule):
             batch = with_own_rows(model, batch, sum(depth.middle))
         objective = Objective(self.loss, self.auxiliary, self.ignored)
         if depth.schedule == "fresh":
-            figures = fresh_step(model, batch, depth, seed, objective)
+            metrics = fresh_step(model, batch, depth, seed, objective)
         else:
-            figures, self.carry = carried_step(model, batch, self.carry, depth, objective)
-            figures["supervision_steps"] = self.carry.steps  # under `fresh` the number is random
-        self.log_training({n: part.detach().float().mean() for n, part in figures.items()})
-        return figures["loss"]
+            metrics, self.carry = carried_step(model, batch, self.carry, depth, objective)
+            metrics["supervision_steps"] = self.carry.steps  # under `fresh` the number is random
+        self.log_training({n: part.detach().float().mean() for n, part in metrics.items()})
+        return metrics["loss"]
 
     @property
-    def validated_figures(self) -> list[str]:
+    def validated_metrics(self) -> list[str]:
         turned = self._turning and ("turned_rejected", "confidence_turned", "confidence_correct")
-        return [*super().validated_figures, "supervision_steps", *(turned or ())]
+        return [*super().validated_metrics, "supervision_steps", *(turned or ())]
 
     @property
     def _turning(self) -> list[str]:
@@ -167,11 +167,11 @@ class IterativeModule(CanvasModule):
         free, supervised = self.depth.middle
         settled = DepthConfig("fresh", no_grad_steps=(free, free), supervised_steps=supervised)
         objective = Objective(self.loss, ignored=self.ignored)
-        figures = fresh_step(self.model, batch, settled, 0, objective)
-        return float(figures["loss"])
+        metrics = fresh_step(self.model, batch, settled, 0, objective)
+        return float(metrics["loss"])
 
-    def more_figures(self, drawing: WorkedDrawing, forced: TeacherForced) -> Figures:
-        """Return figures of the confidence, if turned canvases teach it.
+    def more_metrics(self, drawing: WorkedDrawing, forced: TeacherForced) -> Means:
+        """Return metrics of the confidence, if turned canvases teach it.
 
         - ``confidence_correct``: mean confidence of correct rows.
         - ``confidence_turned``: that of the same row steps, one of each problem, turned.
@@ -181,13 +181,13 @@ class IterativeModule(CanvasModule):
             return {}
         views = [View(names[i % len(names)]) for i in range(len(drawing))]
         turned = self.predictor()(apply_views(views, _one_row_each(drawing).inputs)).confidence
-        figures = {
+        metrics = {
             "confidence_turned": (turned.mean(), len(turned)),
             "turned_rejected": ((turned <= 0.5).mean(), len(turned)),
         }
         if len(correct := forced.filled.confidence[forced.rows_exact]):
-            figures["confidence_correct"] = (correct.mean(), len(correct))
-        return figures
+            metrics["confidence_correct"] = (correct.mean(), len(correct))
+        return metrics
 
     def score_for_calibration(self, batch: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         # The head's share of the confidence has no calibration, so the rows are solved once more.

@@ -1,6 +1,6 @@
-"""Loggers of a run: its table of figures, and the curves of a resumed run, which continue.
+"""Loggers of a run: its table of metrics, and the curves of a resumed run, which continue.
 
-Every run writes its figures to `metrics.csv`, beside the files of its first logger.
+Every run writes its metrics to `metrics.csv`, beside the files of its first logger.
 
 TensorBoard's files need nothing to continue: `SavedConfig` marks the end of earlier ones.
 Lightning's CSVLogger deletes an existing table. W&B, MLflow and Trackio begin a new run unless they
@@ -25,7 +25,7 @@ _ID_SETTINGS = {"WandbLogger": "id", "MLFlowLogger": "run_id", "TrackioLogger": 
 
 
 class TrackioLogger(Logger):
-    """Logs figures to a Trackio project on this machine (``pip install trackio``).
+    """Logs metrics to a Trackio project on this machine (``pip install trackio``).
 
     Args:
         project: name of the project, which `trackio show` opens.
@@ -62,7 +62,7 @@ class TrackioLogger(Logger):
 
     @rank_zero_only
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
-        """Log figures of a step."""
+        """Log metrics of a step."""
         self.experiment.log({name: float(value) for name, value in metrics.items()}, step=step)
 
     @rank_zero_only

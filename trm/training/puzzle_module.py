@@ -37,7 +37,7 @@ class PuzzleModule(IterativeModule):
     )
 
     @property
-    def validated_figures(self) -> list[str]:
+    def validated_metrics(self) -> list[str]:
         return ["solved", "cells", "loss", "confidence_accuracy", "supervision_steps"]
 
     def prepare(self, data: Any) -> None:
@@ -91,10 +91,10 @@ class PuzzleModule(IterativeModule):
         data = self.data
         return PuzzleSolver(self.predictor(), data.format, tuple(data.symmetries), data.shifts)
 
-    def log_training(self, figures: dict[str, Any]) -> None:
-        """Log a training step's figures; the share of exact puzzles is ``exact_accuracy``."""
+    def log_training(self, metrics: dict[str, Any]) -> None:
+        """Log a training step's metrics; the share of exact puzzles is ``exact_accuracy``."""
         names = {"row_accuracy": "exact_accuracy"}
-        super().log_training({names.get(name, name): value for name, value in figures.items()})
+        super().log_training({names.get(name, name): value for name, value in metrics.items()})
 
     def predict_step(self, batch: Any, batch_idx: int) -> Any:
         """Solve puzzles and return a record of each, see `trm.solving.puzzles.records`."""
@@ -102,7 +102,7 @@ class PuzzleModule(IterativeModule):
         return solver.records(batch.inputs, solver.solve(batch.inputs))
 
     def score(self, batch: PuzzleBatch, group: str, calibrated: bool = True) -> ValidatedPuzzles:
-        """Solve a batch of puzzles and add up figures under a group's name."""
+        """Solve a batch of puzzles and add up metrics under a group's name."""
         with standard_settings(self.threads), torch.no_grad():
             solved = self.solver().solve(batch.inputs)
             loss = self.loss_of(batch)
@@ -110,7 +110,7 @@ class PuzzleModule(IterativeModule):
         exact, number = right.all(axis=(1, 2)), len(right)
         cells = int(batch.answer.sum())
         trusted = solved.confidence > 0.5
-        self.add_figures(
+        self.add_metrics(
             group,
             {
                 "solved": (exact.mean(), number),

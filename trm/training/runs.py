@@ -1,7 +1,7 @@
 """Folders of runs: the checkpoint and the folder of a resumed run.
 
 A run's folder is that of its logger, SAVE_DIR/NAME/version_N: `runs/quickstart/version_0`. It
-contains `config.yaml`, the run's figures and `checkpoints/last.ckpt`, the end of its last epoch. A
+contains `config.yaml`, the run's metrics and `checkpoints/last.ckpt`, the end of its last epoch. A
 run that resumes from its last checkpoint keeps its folder, unless its problems change. Every other
 training creates a folder; evaluation does not.
 """

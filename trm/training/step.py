@@ -24,7 +24,7 @@ from trm.training.auxiliary import AuxiliaryHeads
 from trm.training.configs import DepthConfig
 from trm.training.random_bits import random_starts
 
-Figures = dict[str, Tensor]
+Metrics = dict[str, Tensor]  # of a training step, by name; with ``loss``
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,16 @@ class Objective:
     heads: AuxiliaryHeads | None = None
     ignored: int = PAD
 
-    def figures(self, loop: Loop, outputs: tuple[Tensor, Tensor], batch: Batch) -> Figures:
+    def metrics(self, loop: Loop, outputs: tuple[Tensor, Tensor], batch: Batch) -> Metrics:
         """Return `step_loss` of a loop's ``outputs``, with the auxiliary losses of its state."""
         cells, correct = (batch["labels"], batch["answer"]), batch.get("correct")
-        figures = step_loss(*outputs, *cells, self.loss, correct, self.ignored)
+        metrics = step_loss(*outputs, *cells, self.loss, correct, self.ignored)
         if self.heads is None:
-            return figures
+            return metrics
         model: Any = loop.model  # with `cell_states`, see `IterativeModel`
         states = model.cell_states(loop.state, loop.context)
         more = self.heads(states, batch.get("auxiliary"), correct)
-        return figures | more | {"loss": figures["loss"] + more["loss"]}
+        return metrics | more | {"loss": metrics["loss"] + more["loss"]}
 
 
 def fresh_step(
@@ -59,7 +59,7 @@ def fresh_step(
     depth: DepthConfig,
     seed: int,
     objective: Objective = Objective(),
-) -> Figures:
+) -> Metrics:
     """Start from initial states, take some steps without gradient, then the supervised ones.
 
     Args:
@@ -72,7 +72,7 @@ def fresh_step(
         objective: of the supervised steps.
 
     Returns:
-        The figures of the last step, see `step_loss`, with the mean loss of all supervised steps.
+        The metrics of the last step, see `step_loss`, with the mean loss of all supervised steps.
     """
     loop = Loop(model, batch["inputs"])
     if depth.random_start:
@@ -81,7 +81,7 @@ def fresh_step(
     steps = []
     for _ in range(depth.supervised_steps):
         loop.step()
-        steps.append(objective.figures(loop, loop.read(), batch))
+        steps.append(objective.metrics(loop, loop.read(), batch))
     return steps[-1] | {"loss": torch.stack([step["loss"] for step in steps]).mean()}
 
 
@@ -93,7 +93,7 @@ def step_loss(
     loss: str = "softmax",
     correct: Tensor | None = None,
     ignored: int = PAD,
-) -> Figures:
+) -> Metrics:
     """Compute loss and metrics of one supervision step of a canvas model.
 
     Losses are averaged over a sample's answer cells, then over samples (the reference TRM sums), so
@@ -157,7 +157,7 @@ def step_loss(
         row_exact = row_exact & correct
     halt = F.binary_cross_entropy_with_logits(halt_logits.float(), row_exact.float())
     predicted = (halt_logits > 0) == row_exact
-    figures = {
+    metrics = {
         "loss": lm + 0.5 * halt,
         "loss_cells": lm,
         "loss_halting": halt,
@@ -166,11 +166,11 @@ def step_loss(
         "halting_accuracy": predicted,
     }
     if correct is not None:
-        figures["row_accuracy"] = row_exact.sum() / learned
-        figures["halting_accuracy"] = (predicted & correct).sum() / learned
+        metrics["row_accuracy"] = row_exact.sum() / learned
+        metrics["halting_accuracy"] = (predicted & correct).sum() / learned
         negatives = (~correct).sum().clamp(min=1)
-        figures["negatives_rejected"] = (predicted & ~correct).sum() / negatives
-    return figures
+        metrics["negatives_rejected"] = (predicted & ~correct).sum() / negatives
+    return metrics
 
 
 def stablemax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:

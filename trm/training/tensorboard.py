@@ -33,8 +33,8 @@ CONFIG_KEY = "trm.config"  # entry of a checkpoint: the config of its run
 # confidence is in one chart with that of rows, as it is also 1 if no row is correct or trusted.
 CUSTOM_SCALARS = {
     "How good": {
-        figure: f"(validation|training_problems|beyond)/{figure}$"
-        for figure in ("solved", "loss", "free_running_rows", "teacher_forced_rows")
+        metric: f"(validation|training_problems|beyond)/{metric}$"
+        for metric in ("solved", "loss", "free_running_rows", "teacher_forced_rows")
     },
     "How it trains": {
         "train/loss": "train/loss$",
@@ -56,7 +56,7 @@ CUSTOM_SCALARS = {
         "confidence, upright and turned": "validation/confidence_(correct|turned)$",
     },
 }
-_OF_ALL = (  # figures of charts that all modules log
+_OF_ALL = (  # metrics in charts that all modules log
     *("train/loss", "train/gradient_norm"),
     *("learning_rate/rest", "speed/samples_per_second"),
 )
@@ -74,7 +74,7 @@ def writers(trainer: L.Trainer) -> list[SummaryWriter]:
 
 def charts(module: Any) -> dict[str, dict[str, list[Any]]]:
     """Return pages of charts for TensorBoard, without charts that a module logs nothing for."""
-    validated = [f"validation/{figure}" for figure in module.validated_figures]
+    validated = [f"validation/{metric}" for metric in module.validated_metrics]
     logged = (*_OF_ALL, *validated, *module.charted)
     return {
         page: {
@@ -223,7 +223,7 @@ class Pictures(L.Callback):
 
 def add_image(trainer: L.Trainer, tag: str, image: np.ndarray) -> None:
     """Add a picture, uint8 [height, width, 3], to the trainer's TensorBoard writers."""
-    step = max(0, trainer.global_step - 1)  # the step of a validation's figures in curves
+    step = max(0, trainer.global_step - 1)  # the step of a validation's metrics in curves
     for writer in writers(trainer):
         writer.add_image(tag, image, step, dataformats="HWC")
 

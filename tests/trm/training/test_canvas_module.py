@@ -13,6 +13,7 @@ from canvas.problems import Problems
 from trm.cells import CellConfig, rule_settings
 from trm.checkpoints import CHECKPOINT_KEY
 from trm.models import RecursiveConfig, TinyRecursiveModel
+from trm.training.canvas_module import CanvasModule
 from trm.training.configs import CycleStage, DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.iterative_module import IterativeModule
@@ -146,6 +147,11 @@ def test_solving_with_its_shrinking_batches_is_not_compiled(compilations, monkey
     assert mine.predictor().model is mine.model
     assert "iterate" not in vars(mine.model)
     assert evaluated(mine, "validation")["validation/solved"] == 0
+
+
+def test_a_released_name_of_a_method_says_its_new_one():
+    with pytest.raises(TypeError, match=r"Mine\.more_figures is more_metrics now"):
+        type("Mine", (CanvasModule,), {"more_figures": lambda *_: {}})
 
 
 def test_a_module_checks_its_data_in_any_trainer(fit, tmp_path):

@@ -287,7 +287,7 @@ def test_auxiliary_heads_learn_nothing_of_negatives():
     heads = AuxiliaryHeads({"carry": 10}, {"carry": 1.0}, 16)
     loop = Loop(model, batch["inputs"])
     loop.step()
-    figures = Objective(heads=heads).figures(loop, loop.read(), batch)
+    figures = Objective(heads=heads).metrics(loop, loop.read(), batch)
     defined = (batch["auxiliary"][..., 0] != UNDEFINED) & batch["correct"][:, None, None]
     expected = heads(model.cell_states(loop.state, loop.context)[defined], None)
     assert expected["loss"] == 0
@@ -422,7 +422,7 @@ def test_turned_validation_rows_are_turned_upright_rows(monkeypatch):
     how = {"negatives": NegativesConfig(turned=0.5), "transforms": [A.D4(p=1.0)]}
     data = CanvasDataModule(TASKS["lattice"], Canvas(square=True), validation_problems=12, **how)
     module._trainer = SimpleNamespace(datamodule=data)
-    assert "turned_rejected" in module.validated_figures
+    assert "turned_rejected" in module.validated_metrics
     _, drawing = data.val_dataloader()[0].dataset.__getitems__(range(12))
     seen: list[np.ndarray] = []
 
@@ -434,7 +434,7 @@ def test_turned_validation_rows_are_turned_upright_rows(monkeypatch):
 
     monkeypatch.setattr(IterativePredictor, "__call__", fill)
     forced = teacher_forced(IterativePredictor(module.model, 2), drawing)
-    figures = module.more_figures(drawing, forced)
+    figures = module.more_metrics(drawing, forced)
     assert figures["turned_rejected"] == (0.5, 12)
     assert figures["confidence_turned"] == (pytest.approx(0.5), 12)
     assert "confidence_correct" not in figures  # no row is

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.spec import TOKEN
-from canvas.picture import GREY, GRID
+from canvas.picture import GREY, PALE
 from trm.cells.proof.compare import Comparison
 from trm.cells.proof.program import CLASSES, CellProgram
 from trm.extras.analysis.gap import GapStudy
@@ -304,7 +304,7 @@ def draw_margins(found: Sequence[Margins], most: float, title: str) -> Figure:
     least = min(0.0, *(float(np.nanmin(one.smallest)) for one in found))
     for one, panel in zip(found, axes.flat, strict=False):
         image = panel.imshow(one.smallest, "viridis", vmin=least, vmax=most, origin="lower")
-        panel.set(aspect="auto", facecolor=GRID)  # panels of one size, for any number of classes
+        panel.set(aspect="auto", facecolor=PALE)  # panels of one size, for any number of classes
         wrong = np.argwhere(one.smallest <= 0)
         panel.scatter(wrong[:, 1], wrong[:, 0], marker="x", s=40, color=WRONG)
         lowest = signed(float(np.nanmin(one.smallest)))

@@ -39,7 +39,7 @@ def effect_colours() -> ScalarMappable:
 
 def draw_map(axes: Axes, canvas: np.ndarray, values: np.ndarray, scale: ScalarMappable) -> None:
     """Draw a canvas ``uint8 [h, w]`` in cells whose colours are values; NaN is grey."""
-    draw_cells(axes, _SIGNS[canvas], *_colours(values, scale, picture.GRID))
+    draw_cells(axes, _SIGNS[canvas], *_colours(values, scale, picture.PALE))
 
 
 def _colours(
@@ -165,7 +165,7 @@ def settled_figure(
     figure = new_figure(wide, high, title, note)
     axes = figure.subplots(subplot_kw=_NO_TICKS)
     scale = colours("viridis", 1, max(2, int(decided.max())))
-    fills, inks = _colours(np.where(decided, decided, np.nan), scale, picture.GRID)
+    fills, inks = _colours(np.where(decided, decided, np.nan), scale, picture.PALE)
     draw_cells(axes, _SIGNS[canvas], fills, inks, wrong=canvas != truth, right=_SIGNS[truth])
     bar: Any = {"aspect": 15, "pad": 0.02, "ticks": MaxNLocator(6, integer=True)}
     figure.colorbar(scale, ax=axes, **bar).set_label(unit, fontsize=8.5)

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
 
-from canvas.picture import GRID
+from canvas.picture import PALE
 from trm.evaluation.grid import Cell, Grid, Model, pooled
 from trm.evaluation.grid_cells import size_name
 from trm.evaluation.statistics import SEEDS_MEANING, Share, of_seeds
@@ -218,7 +218,7 @@ def _draw_settings(axes: Axes, grid: Grid, title: str, below: float) -> None:
                 ends = [at - 0.1, at + 0.1]
                 axes.plot([np.mean(values)] * 2, ends, color=style["color"])
     for y in range(len(settings)):
-        axes.axhline(y - 0.5, color=GRID, linewidth=0.8)
+        axes.axhline(y - 0.5, color=PALE, linewidth=0.8)
     names = [fill(name, _LONGEST_NAME) for name in settings]
     axes.set_yticks(range(len(settings)), names, parse_math=False)
     axes.set(ylim=(len(settings) - 0.5, -0.5), xlim=(-0.03, 1.03), xlabel="correct solutions")
