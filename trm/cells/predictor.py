@@ -398,7 +398,7 @@ class CellPredictor(Predictor):
             written = self._all_rows(drawing)
         else:
             written = self._all_rows_in_views(drawing, views)
-        return written._replace(most_steps=self.longest_chain(drawing))
+        return written._replace(longest_chain=self.longest_chain(drawing))
 
     def _all_rows(self, drawing: Drawing) -> FilledCanvases:
         filled, confidence, worked = self._solved(drawing.masked)

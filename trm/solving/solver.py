@@ -19,7 +19,7 @@ from trm.families import SHARING, load
 from trm.runtime.progress import part
 from trm.solving.operand_swap import solve_in_both_orders
 from trm.solving.orientation import solve_given
-from trm.solving.predictor import Predictor, Sampling
+from trm.solving.predictor import Predictor, Sampling, Traits
 from trm.solving.rows import FilledCanvases, show_row_by_row
 from trm.solving.solution import Solution
 from trm.solving.voting import Decision, Vote, Voting, solve_by_vote
@@ -216,27 +216,12 @@ class Solver:
         confidence = np.nan_to_num(written.confidence)  # NaN if weights are far too large
         refuted = [operands in self.known_wrong for operands in problems.to_ints()]
         confidence = np.where(np.array(refuted, dtype=bool)[:, None], 0, confidence)
-        traits, options = self.predictor.traits, self.predictor.options
-        chains, solutions = written.most_steps, []
+        traits = self.predictor.traits
+        chains, solutions = written.longest_chain, []
         for i, operands in enumerate(problems.to_ints()):
             n = int(drawing.steps[i])
             guessed = self.voting is not None and self.voting.given is not None
             reading = self.read(written.canvases[i], None if guessed else operands)
-            reasons = [traits.doubt] if traits.doubt and not traits.certain else []
-            if not in_range[i] and not traits.certain:
-                zero = self.task.smallest and 0 in operands
-                other = f"outside the lengths trained on ({self.trained_on})"
-                reasons.append("never trained on 0" if zero else other)
-            views = self.voting.symmetries if self.voting else None
-            if set(views or ()) - set(self.trained_symmetries) and not traits.certain:
-                reasons.append("shown in symmetries that it was not trained on")
-            if options.sampling is not None:
-                reasons.append(str(options.sampling))
-            if options.start_seed is not None and not traits.certain:
-                reasons.append("started from a random state")
-            if unsettled := [str(k + 1) for k in range(n) if not written.settled[i, k]]:
-                named = ("row " if len(unsettled) == 1 else "rows ") + ", ".join(unsettled)
-                reasons.append(f"{named} did not settle within the {traits.steps}")
             solutions.append(
                 Solution(
                     problem=names[i],
@@ -253,10 +238,43 @@ class Solver:
                     longest_chain=None if chains is None else int(chains[i]),
                     truth=drawing.truth[i] if isinstance(drawing, WorkedDrawing) else None,
                     answer_cells=() if reading is None else reading.answer_cells,
-                    uncalibrated_reason="; ".join(reasons),
+                    uncalibrated_reason=self._doubt(
+                        traits, operands, bool(in_range[i]), written.settled[i, :n]
+                    ),
                 )
             )
         return solutions
+
+    def _doubt(
+        self, traits: Traits, operands: tuple[int, ...], in_range: bool, settled: np.ndarray
+    ) -> str:
+        """Return why the confidence in a solution is not calibrated; empty: it is.
+
+        Args:
+            traits: of the model.
+            operands: of the problem.
+            in_range: whether the model was trained on their lengths.
+            settled: whether each row has settled, bool [rows].
+        """
+        options, reasons = self.predictor.options, list[str]()
+        if not traits.certain:
+            if traits.doubt:
+                reasons.append(traits.doubt)
+            if not in_range:
+                zero = self.task.smallest and 0 in operands
+                other = f"outside the lengths trained on ({self.trained_on})"
+                reasons.append("never trained on 0" if zero else other)
+            views = (self.voting and self.voting.symmetries) or ()
+            if set(views) - set(self.trained_symmetries):
+                reasons.append("shown in symmetries that it was not trained on")
+            if options.start_seed is not None:
+                reasons.append("started from a random state")
+        if options.sampling is not None:
+            reasons.append(str(options.sampling))
+        if unsettled := [str(k + 1) for k, done in enumerate(settled) if not done]:
+            named = ("row " if len(unsettled) == 1 else "rows ") + ", ".join(unsettled)
+            reasons.append(f"{named} did not settle within the {traits.steps}")
+        return "; ".join(reasons)
 
     @property
     def canvas_size(self) -> tuple[int, int]:
