@@ -62,7 +62,7 @@ class Ruled(IterativePredictor):
             entropy = -(log_p.exp() * log_p).sum(-1).masked_fill(~masked, 0).flatten(1)
             settled = self.rule(head, calm, top, entropy.amax(1))
             last = settled if number < steps else torch.ones_like(settled)
-            yield Step(number, samples, head.float().sigmoid(), cells, settled, last)
+            yield Step(number, samples, head.float().sigmoid(), logits, cells, settled, last)
             if last.all():
                 return
             kept = ~last

@@ -39,7 +39,11 @@ def puzzle_format(path: str | Path) -> PuzzleFormat:
 
 
 def load_puzzle_solver(
-    path: str | Path, steps: int | None = None, device: str = "auto", voting: "Voting | None" = None
+    path: str | Path,
+    steps: int | None = None,
+    device: str = "auto",
+    voting: "Voting | None" = None,
+    surest: int | None = None,
 ) -> "PuzzleSolver":
     """Load a model that was trained on arrays of puzzles.
 
@@ -49,6 +53,7 @@ def load_puzzle_solver(
         steps: highest number of supervision steps; None: that of the checkpoint.
         device: like cpu or cuda:1; `auto` uses an accelerator if there is one.
         voting: number of views of a puzzle, and how they vote; None: one view.
+        surest: cells written at a time, the surest first, see `trm.solving.surest`; None: all.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -69,7 +74,7 @@ def load_puzzle_solver(
     with fitting(path):
         form = restored(PuzzleFormat, data["puzzles"])
         found = predictor_of(about, network_weights(content), steps)
-        predictor: Any = found.with_options(filled_in=form.asked)
+        predictor: Any = found.with_options(filled_in=form.asked, surest=surest)
         symmetries, shifted = checked_symmetries(data), bool(data.get("shifted"))
     to_device(predictor.model.eval(), device)
     return PuzzleSolver(predictor, form, symmetries, shifted, voting, path)

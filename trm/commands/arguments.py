@@ -304,6 +304,10 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--view", help=what, **choices)
         what = "noise: a recursive model starts every canvas from a random state (default: initial)"
         self.add_argument("--start", choices=("initial", "noise"), default="initial", help=what)
+        what = (
+            "of a model of puzzles: write N cells at a time, the surest first (default: all cells)"
+        )
+        self.add_argument("--surest", type=whole(1), metavar="N", help=what)
         add = self.add_argument_group(
             "sampling", "draw the symbols of a GPT instead of writing the likeliest ones"
         ).add_argument

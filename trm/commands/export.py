@@ -192,13 +192,15 @@ def _card_of_puzzles(
             raise ValueError(f"{evaluation} has no figures of {checkpoint}: evaluate it first")
         one = {name: models[0][name] for name in _PUZZLE_FIGURES}
         one |= {"data": measured["data"], "vote": (measured["voting"] or {}).get("vote")}
+        if surest := measured.get("surest"):
+            one["surest"] = surest
         found[_puzzle_way(one)] = one
     return {"checkpoint_sha256": sha256, PUZZLES: [*found.values()]}
 
 
 def _puzzle_way(figures: dict[str, Any]) -> tuple[Any, ...]:
-    """Return which puzzles were solved, and in which views."""
-    return figures["data"], figures["views"], figures["vote"]
+    """Return which puzzles were solved, in which views, and how many cells at a time."""
+    return figures["data"], figures["views"], figures["vote"], figures.get("surest")
 
 
 def _way(settings: dict[str, Any]) -> dict[str, Any]:

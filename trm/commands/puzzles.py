@@ -40,12 +40,15 @@ def of_puzzles(args: Arguments) -> bool:
     """Return whether the checkpoints of a command were trained on arrays of puzzles.
 
     Raises:
-        ValueError: only some of them were.
+        ValueError: only some of them were; or none, and an option is of puzzles alone.
     """
     kinds = {str(path): bool(read_puzzle_format(path)) for path in args.checkpoints}
     if len(set(kinds.values())) > 1:
         raise ValueError(_OTHERS.format(*sorted(kinds, key=kinds.__getitem__, reverse=True)[:2]))
-    return all(kinds.values())
+    puzzles = all(kinds.values())
+    if not puzzles and hasattr(args, "surest"):
+        args.refuse("only the cells of puzzles are written some at a time", "surest")
+    return puzzles
 
 
 def solve(args: Arguments) -> int:
@@ -169,7 +172,10 @@ def inspect(args: Arguments) -> int:
 def _solvers(args: Arguments) -> list[tuple[str, PuzzleSolver]]:
     """Load the models of the arguments; return them with their names."""
     voting, device, files = args.voting(), args.one_device(), args.find_all()
-    return [(str(file), load_puzzle_solver(file, args.steps, device, voting)) for file in files]
+    surest = getattr(args, "surest", None)  # `trm inspect` has no such option
+    return [
+        (str(file), load_puzzle_solver(file, args.steps, device, voting, surest)) for file in files
+    ]
 
 
 def _lines(

@@ -48,7 +48,8 @@ def measure_puzzles(
         - ``cells``: share of counted cells that are correct, float.
         - ``confidence``: mean; ``calibration_error``: see `trm.evaluation.statistics.Reliability`.
         - ``auroc``: of the confidence, see `trm.evaluation.statistics.auroc`.
-        - ``steps``: mean supervision steps, of all views together; ``views``: mean number.
+        - ``steps``: mean supervision steps, of all views and passes together; ``views``: mean
+          number.
 
     Raises:
         ValueError: see `check_symbols`.
@@ -103,9 +104,10 @@ def write_measured(
         sha256 = solver.file and fingerprint(solver.file)
         found.append({"model": name, "sha256": sha256, **figures})
         lines += [{"model": name, **record} for record in records]
-    voting = models[0][1].voting
+    voting, surest = models[0][1].voting, models[0][1].predictor.options.surest
     about = {"format": FORMAT, "data": folder, "puzzles": asdict(puzzles.format)}
-    about |= {"voting": voting and asdict(voting), "versions": versions(), "models": found}
+    about |= {"voting": voting and asdict(voting), "surest": surest}
+    about |= {"versions": versions(), "models": found}
     with writing(output / FILES[1]) as sink:
         sink.writelines(json.dumps(line) + "\n" for line in lines)
     write_json(output / FILES[0], about)

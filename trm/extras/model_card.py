@@ -157,6 +157,7 @@ def _tested_on_puzzles(card: dict[str, Any]) -> str:
     rows = [
         [
             *(safe(one["data"]), f"{one['views']:g}", one["vote"] or ""),
+            f"the {surest} surest" if (surest := one.get("surest")) else "all",
             Share(one["exact"]["right"], one["exact"]["total"]).short,
             *(f"{one['exact']['total']:,}", f"{100 * one['cells']:.1f} %"),
             *(known(one[name], "{:.3f}") for name in ("calibration_error", "auroc")),
@@ -165,7 +166,8 @@ def _tested_on_puzzles(card: dict[str, Any]) -> str:
     ]
     if not rows:
         return _NO_FIGURES
-    heads = ["test split of", "views", "vote", "exact", "of", "cells", "calibration error", "AUROC"]
+    heads = ["test split of", "views", "vote", "cells at a time", "exact", "of", "cells"]
+    heads += ["calibration error", "AUROC"]
     return f"Exact solutions, with 95 % intervals:\n\n{table(heads, rows)}"
 
 

@@ -12,6 +12,7 @@ from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.noise import Noise
 from trm.solving.predictor import Predictor, Trace, Traits
 from trm.solving.rows import Prediction
+from trm.solving.surest import surest_first
 
 # Sources of the confidence in a row: the halting head alone, or also the least certain cell.
 CONFIDENCES = ("head", "cells")
@@ -23,6 +24,7 @@ class Step(NamedTuple):
     number: int  # from 1
     samples: Tensor  # indices of the samples still being solved, int64 [N]
     confidence: Tensor  # float32 [N], 0 to 1: the probability that the row is correct
+    logits: Tensor  # float [N, H, W, V], of all cells' symbols
     cells: Tensor  # uint8 [N, H, W], the most likely symbols
     settled: Tensor  # bool [N], see `Settling`
     last: Tensor  # bool [N], whether this is a sample's last step
@@ -59,10 +61,19 @@ class IterativePredictor(Predictor):
         self.model, self.max_steps, self._calibration = model, max_steps, calibration
         self.traits = Traits("row", model.translation_invariant)
 
-    @standard_settings()
-    @torch.no_grad()
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         """Fill in masked rows, in as many supervision steps as each needs."""
+        if self.options.surest is None:
+            return self._filled_in(inputs, rollouts)[0]
+        unknown = self.options.filled_in(inputs)
+        return surest_first(self._filled_in, inputs, rollouts, unknown, self.options.surest)
+
+    @standard_settings()
+    @torch.no_grad()
+    def _filled_in(
+        self, inputs: np.ndarray, rollouts: np.ndarray | None
+    ) -> tuple[Prediction, np.ndarray]:
+        """Fill in all rows at once; return also the probability of each symbol, float [B, H, W]."""
         parts = []
         for step in self._steps(inputs, self.max_steps, rollouts):
             if self.options.on_step is not None:
@@ -71,10 +82,12 @@ class IterativePredictor(Predictor):
             used = torch.full_like(step.samples, step.number)
             held = (step.cells, step.confidence, used, step.settled)
             done = step.last.nonzero()[:, 0]
-            parts.append((step.samples[done], *(part[done] for part in held)))
+            highest = step.logits[done].float().softmax(dim=-1).amax(dim=-1)
+            parts.append((step.samples[done], *(part[done] for part in held), highest))
         samples, *found = (torch.cat(of_steps) for of_steps in zip(*parts, strict=True))
         order = samples.argsort()
-        return Prediction(*(part[order].cpu().numpy() for part in found))
+        *filled, certainty = (part[order].cpu().numpy() for part in found)
+        return Prediction(*filled), certainty
 
     def _steps(
         self, inputs: np.ndarray, steps: int, rollouts: np.ndarray | None = None
@@ -94,7 +107,7 @@ class IterativePredictor(Predictor):
             confidence = self._confidence(logits, halt_logits, settling.masked)
             settled = settling.seen(cells, halt_logits)
             last = settled & options.halt if number < steps else torch.ones_like(settled)
-            yield Step(number, samples, confidence, cells, settled, last)
+            yield Step(number, samples, confidence, logits, cells, settled, last)
             if last.all():
                 return
             if last.any():

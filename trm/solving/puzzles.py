@@ -27,7 +27,7 @@ class SolvedPuzzles(NamedTuple):
 
     canvases: np.ndarray  # uint8 [B, H, W]
     confidence: np.ndarray  # float32 [B], 0 to 1
-    steps: np.ndarray  # int64 [B], supervision steps, of all views together
+    steps: np.ndarray  # int64 [B], supervision steps, of all views and passes together
     settled: np.ndarray  # bool [B], see `trm.solving.rows.Prediction`
     views: np.ndarray  # int64 [B], number of different views
     agreement: np.ndarray  # float32 [B], share of the views that gave this solution

@@ -218,8 +218,9 @@ def test_a_row_is_correct_once_all_its_masked_cells_are(monkeypatch):
         canvas[row, column] = MASK
     outside_wrong = np.where(steps.answer, steps.labels, np.uint8(MASK))
     canvases, still = (steps.inputs, almost, outside_wrong, steps.labels), len(steps.inputs)
+    zeros = torch.zeros(still)
     made = [
-        Step(n, torch.arange(still), torch.zeros(still), torch.from_numpy(cells), settled, settled)
+        Step(n, torch.arange(still), zeros, zeros, torch.from_numpy(cells), settled, settled)
         for n, cells in enumerate(canvases, start=1)
         for settled in [torch.arange(still) + n == 3]  # the first at the third, the second before
     ]

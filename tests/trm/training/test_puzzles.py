@@ -143,6 +143,8 @@ def test_options_that_puzzles_lack_are_refused(fitted, checkpoint, command, tmp_
         (*solve, "12" * 8, "12"): "puzzle 2 has 2 cells, and the first puzzle 16",
         (*solve, "12" * 8, "--input", file): "give a file of them by --input",
         (*solve, "--input", file, "--orders", 2): "leave out --orders",
+        (*solve, "--input", file, "--surest", 0): "--surest",
+        ("solve", "--checkpoint", checkpoint, "1x1", "--surest", 2): "leave out --surest",
         (*solve, "--input", file, "--output", tmp_path / "out.csv"): "solutions are .jsonl, .txt",
         (*solve, "--input", tmp_path / "none.npy"): "there is no such file",
         ("evaluate", "--checkpoint", run, "--output", tmp_path / "o"): "folder of arrays by --data",
@@ -211,6 +213,21 @@ def test_exported_weights_solve_as_their_checkpoint(fitted, command, tmp_path):
     assert len(load_checkpoint(again)["card"]["puzzles"]) == 2  # the second one was replaced
     save_pretrained(fitted / RUN, tmp_path / "folder")
     assert load_puzzle_solver(tmp_path / "folder", device="cpu").format == expected.format
+
+
+def test_some_cells_at_a_time_are_measured_and_named(fitted, command, tmp_path):
+    words = ("--data", fitted / "data/sudoku4", "--checkpoint", fitted / RUN, "--surest", 5)
+    command("evaluate", *words, "--output", tmp_path / "seen")
+    about = json.loads((tmp_path / "seen/puzzles.json").read_text())
+    assert about["surest"] == 5
+    assert about["models"][0]["steps"] >= 4  # all 16 cells of a canvas, in four passes
+    export = ("inspect", "--checkpoint", fitted / RUN, "--export", tmp_path / "m.safetensors")
+    command(*export, "--figures", tmp_path / "seen")
+    assert "| the 5 surest |" in model_card(tmp_path / "m.safetensors")
+    test = read_puzzles(fitted / "data/sudoku4", "test")
+    solved = load_puzzle_solver(fitted / RUN, device="cpu", surest=5).solve(test.inputs)
+    exact = (solved.canvases == test.labels).all(axis=(1, 2)).sum()
+    assert exact == about["models"][0]["exact"]["right"]
 
 
 def test_the_card_of_puzzles_has_the_facts_of_training(fitted, tmp_path):

@@ -1,0 +1,56 @@
+"""The surest cells first: what a model is certain of is given when it decides the rest.
+
+A model that fills in all cells at once decides each of them without knowing the others. Here a few
+cells are written at a time, those with the highest probability, and the model works on the canvas
+again. So the canvas itself decides the order, as with masked diffusion (Kim et al. 2025, "Train for
+the worst, plan for the best", arXiv 2502.06768). The model has to know canvases of which a part of
+the solution is given (`data.revealed`), and the cells to fill in a symbol of their own.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from trm.solving.rows import Prediction
+
+# Called with canvases, uint8 [N, H, W], and their rollouts, int64 [N] or None; returns also the
+# probability of each symbol, float [N, H, W].
+Fill = Callable[[np.ndarray, np.ndarray | None], tuple[Prediction, np.ndarray]]
+
+
+def surest_first(
+    fill: Fill, inputs: np.ndarray, rollouts: np.ndarray | None, unknown: np.ndarray, cells: int
+) -> Prediction:
+    """Fill in canvases, the surest cells first.
+
+    The confidence in a solution is the lowest of all passes, its steps are those of all passes, and
+    it has settled if all of them have.
+
+    Args:
+        fill: fills in all cells at once.
+        inputs: canvases, uint8 [B, H, W].
+        rollouts: see `trm.solving.predictor.Predictor`.
+        unknown: cells to fill in, bool [B, H, W].
+        cells: most cells to write after each pass; the first of equally sure ones in reading order.
+    """
+    canvases, unknown = inputs.copy(), unknown.copy()
+    confidence, settled = np.ones(len(inputs), np.float32), np.ones(len(inputs), dtype=bool)
+    steps = np.zeros(len(inputs), np.int64)
+    while len(left := np.flatnonzero(unknown.any(axis=(1, 2)))):
+        found, certainty = fill(canvases[left], None if rollouts is None else rollouts[left])
+        surest = _highest(np.where(unknown[left], certainty, -1), cells) & unknown[left]
+        canvases[left] = np.where(surest, found.canvases, canvases[left])
+        unknown[left] &= ~surest
+        confidence[left] = np.minimum(confidence[left], found.confidence)
+        steps[left] += found.steps
+        settled[left] &= found.settled
+    return Prediction(canvases, confidence, steps, settled)
+
+
+def _highest(scores: np.ndarray, number: int) -> np.ndarray:
+    """Return a mask of the highest scores of each canvas, bool [B, H, W], of float [B, H, W]."""
+    flat = scores.reshape(len(scores), -1)
+    chosen = np.zeros(flat.shape, dtype=bool)
+    best = np.argsort(-flat, axis=1, kind="stable")[:, :number]
+    np.put_along_axis(chosen, best, True, axis=1)
+    return chosen.reshape(scores.shape)
