@@ -24,13 +24,14 @@ from lightning.pytorch.callbacks import (
 from lightning.pytorch.utilities import rank_zero_info
 from rich.console import Console
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from canvas.choices import did_you_mean
 from trm.checkpoints import CHECKPOINTS, COST_KEY
 from trm.checkpoints.content import load_checkpoint
 from trm.evaluation.statistics import Share
 from trm.io.files import replacing
-from trm.runtime.flops import FlopCounter, counted_flops
+from trm.runtime.flops import counted_flops
 from trm.runtime.processes import end_at_once_by_signals
 from trm.training.canvas_module import SIGNAL, CanvasModule, logs_at
 
@@ -231,7 +232,7 @@ class Cost(L.Callback):
         self.before: dict[str, Any] = {}  # cost of the weights that the run began with
         self._begun: float | None = None  # start of the time that is not added yet
         self._counting = ExitStack()
-        self._counter: FlopCounter | None = None
+        self._counter: FlopCounterMode | None = None
         self._logged: tuple[int, float, int] | None = None  # step, seconds, samples
 
     def on_train_batch_start(self, *args: Any, **more: Any) -> None:
