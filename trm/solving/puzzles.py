@@ -141,11 +141,11 @@ class PuzzleSolver:
     def watched(
         self, inputs: np.ndarray, steps: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the solutions after each supervision step, in one view.
+        """Return the solutions after each supervision step, in one view, all cells at a time.
 
         Args:
             inputs: puzzles, uint8 [B, H, W].
-            steps: number of steps T to return; None: the most that solving takes.
+            steps: after which they stop, and not before; None: the most that solving takes.
 
         Returns:
             Solutions, uint8 [T, B, H, W], and confidence, float32 [T, B].
@@ -156,6 +156,8 @@ class PuzzleSolver:
         def on_step(_: int, __: np.ndarray, cells: np.ndarray, confidence: np.ndarray) -> None:
             seen.append((cells, confidence))
 
-        self.predictor.with_options(halt=False, on_step=on_step)(inputs)
-        cells, confidence = (np.stack(part)[:steps] for part in zip(*seen, strict=True))
+        predictor = self.predictor.with_options(halt=False, on_step=on_step, surest=None)
+        predictor.max_steps = steps or predictor.max_steps  # of this copy
+        predictor(inputs)
+        cells, confidence = (np.stack(part) for part in zip(*seen, strict=True))
         return np.where(self.format.asked(inputs), cells, inputs), confidence

@@ -38,7 +38,8 @@ def surest_first(
     steps = np.zeros(len(inputs), np.int64)
     while len(left := np.flatnonzero(unknown.any(axis=(1, 2)))):
         found, certainty = fill(canvases[left], None if rollouts is None else rollouts[left])
-        surest = _highest(np.where(unknown[left], certainty, -1), cells) & unknown[left]
+        known = np.nan_to_num(certainty)  # NaN if weights are far too large
+        surest = _highest(np.where(unknown[left], known, -1), cells) & unknown[left]
         canvases[left] = np.where(surest, found.canvases, canvases[left])
         unknown[left] &= ~surest
         confidence[left] = np.minimum(confidence[left], found.confidence)

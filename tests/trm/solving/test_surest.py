@@ -71,6 +71,15 @@ def test_all_cells_at_a_time_are_the_one_pass_of_before():
     assert np.allclose(together.confidence, at_once.confidence)
 
 
+def test_weights_far_too_large_end_as_well():
+    def damaged(inputs, rollouts):
+        found, certainty = counted(inputs, rollouts)
+        return found, np.full_like(certainty, np.nan)
+
+    found = surest_first(damaged, CANVASES, None, CANVASES == UNKNOWN, 1)
+    assert (found.canvases != UNKNOWN).all()
+
+
 def test_other_models_and_no_cells_are_refused():
     with pytest.raises(ValueError, match="at least one cell"):
         IterativePredictor(tiny_trm(), 3).with_options(surest=0)

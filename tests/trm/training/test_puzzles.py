@@ -225,7 +225,12 @@ def test_some_cells_at_a_time_are_measured_and_named(fitted, command, tmp_path):
     command(*export, "--figures", tmp_path / "seen")
     assert "| the 5 surest |" in model_card(tmp_path / "m.safetensors")
     test = read_puzzles(fitted / "data/sudoku4", "test")
-    solved = load_puzzle_solver(fitted / RUN, device="cpu", surest=5).solve(test.inputs)
+    solver = load_puzzle_solver(fitted / RUN, device="cpu", surest=5)
+    for steps in (1, 7):  # of two steps in solving
+        canvases, confidence = solver.watched(test.inputs, steps)
+        assert canvases.shape == (steps, *test.inputs.shape)
+        assert confidence.shape == canvases.shape[:2]
+    solved = solver.solve(test.inputs)
     exact = (solved.canvases == test.labels).all(axis=(1, 2)).sum()
     assert exact == about["models"][0]["exact"]["right"]
 
