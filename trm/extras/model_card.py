@@ -128,6 +128,8 @@ def _card_of_puzzles(
     labels = f"The symbols of solutions, in {asked}"
     if share := data.get("revealed"):
         labels += f"; {100 * share:g} % of the samples had random cells of the solution as well"
+        if own := data.get("revealed_own"):
+            labels += f", in {100 * own:g} % of these as the model itself wrote them, right or not"
     views = _views(data)
     equivalents = data.get("equivalents") or {}
     exchanged = [f"the symbols {safe(text)}"] if (text := equivalents.get("symbols")) else []

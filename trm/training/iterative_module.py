@@ -10,7 +10,7 @@ from augment.views import View, apply_views
 from canvas.choices import check_choice
 from canvas.drawing import RowSteps, WorkedDrawing, row_steps
 from canvas.problems import Problems
-from canvas.symbols import PAD
+from canvas.symbols import BLANK, MASK, PAD
 from trm.models.iterative import Batch, IterativeModel
 from trm.runtime.limits import MOST_STEPS
 from trm.runtime.torch_settings import standard_settings
@@ -96,7 +96,7 @@ class IterativeModule(CanvasModule):
         model, seed = self.trained(**cycles), self.batch_seed(batch_idx)
         batch = {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
         if "above" in batch:
-            batch = with_own_rows(model, batch, sum(depth.middle))
+            batch = with_own_rows(model, batch, sum(depth.middle), self.unwritten)
         objective = Objective(self.loss, self.auxiliary, self.ignored)
         if depth.schedule == "fresh":
             metrics = fresh_step(model, batch, depth, seed, objective)
@@ -105,6 +105,11 @@ class IterativeModule(CanvasModule):
             metrics["supervision_steps"] = self.carry.steps  # under `fresh` the number is random
         self.log_training({n: part.detach().float().mean() for n, part in metrics.items()})
         return metrics["loss"]
+
+    @property
+    def unwritten(self) -> tuple[int, int]:
+        """Symbols of cells to fill in, see `with_own_rows`: those of later rows, and of a row."""
+        return BLANK, MASK
 
     @property
     def validated_metrics(self) -> list[str]:

@@ -195,7 +195,9 @@ def corner(cells: np.ndarray) -> np.ndarray:
 
 
 @torch.no_grad()
-def with_own_rows(model: IterativeModel, batch: Batch, steps: int) -> Batch:
+def with_own_rows(
+    model: IterativeModel, batch: Batch, steps: int, unwritten: tuple[int, int] = (BLANK, MASK)
+) -> Batch:
     """Let the model fill in the row above in some samples of a batch.
 
     Choosing these samples waits for a GPU once.
@@ -203,8 +205,9 @@ def with_own_rows(model: IterativeModel, batch: Batch, steps: int) -> Batch:
     Args:
         model: an iterative model.
         batch: see `trm.training.step.fresh_step`, with ``correct`` and ``above``, bool [B, H, W],
-            the cells of the row above in these samples, elsewhere False.
+            the cells of the row above in these samples, elsewhere False; of puzzles, any cells.
         steps: supervision steps.
+        unwritten: symbols of the answer's cells, which wait for the row above, and of that row's.
 
     Returns:
         The batch without ``above``. In these samples ``inputs`` has the model's row, and
@@ -215,8 +218,9 @@ def with_own_rows(model: IterativeModel, batch: Batch, steps: int) -> Batch:
     if not chosen.any():
         return batch
     above, inputs, labels = above[chosen], batch["inputs"].clone(), batch["labels"][chosen]
-    first = torch.where(batch["answer"][chosen], BLANK, inputs[chosen])
-    logits, _ = model(torch.where(above, MASK, first), steps=steps)
+    later, now = unwritten
+    first = torch.where(batch["answer"][chosen], later, inputs[chosen])
+    logits, _ = model(torch.where(above, now, first), steps=steps)
     own = logits.argmax(-1).to(inputs.dtype)
     inputs[chosen] = torch.where(above, own, inputs[chosen])
     correct = batch["correct"].clone()

@@ -14,13 +14,13 @@ from augment.symmetry import SYMMETRIES
 from augment.views import View, apply_views, possible_shifts
 from canvas.choices import check_choice
 from canvas.drawing import IGNORE
-from canvas.problems import keys, random_below, random_words
+from canvas.problems import keys, random_below, random_shares, random_words
 from trm.io.puzzle_files import PuzzleFormat, Puzzles, read_puzzles
 from trm.training.configs import check_range
 from trm.training.data import EpochDataModule
 
 # Purposes of random keys.
-_ORDER, _VARIANT, _VIEW, _MODEL, _HELD_OUT, _EQUIVALENT = range(1, 7)
+_ORDER, _VARIANT, _VIEW, _MODEL, _HELD_OUT, _EQUIVALENT, _OWN = range(1, 8)
 
 
 class PuzzleBatch(NamedTuple):
@@ -36,7 +36,9 @@ class PuzzleSamples(Dataset):
     """Training samples; an index is epoch · size + i.
 
     A batch has ``inputs``: uint8 [B, H, W], ``labels``: int64 [B, H, W], `IGNORE` where a cell is
-    not learned, ``answer``: bool [B, H, W], the others, and ``seeds``: int64 [B].
+    not learned, ``answer``: bool [B, H, W], the others, and ``seeds``: int64 [B]. With
+    ``revealed_own`` it has ``correct``, bool [B], and ``above``, bool [B, H, W], see
+    `trm.training.negatives.with_own_rows`: the cells that the model is to reveal.
 
     One puzzle of each group is drawn before a group is drawn again.
     """
@@ -49,15 +51,18 @@ class PuzzleSamples(Dataset):
     shifts: bool = False
     equivalents: Equivalents | None = None
     revealed: float = 0.0  # share of the samples, see `augment.equivalents.reveal`
+    revealed_own: float = 0.0  # share of these
 
     def __len__(self) -> int:
         return self.size
 
     def __getitems__(self, indices: Sequence[int]) -> dict[str, torch.Tensor]:
         index = np.asarray(indices, dtype=np.int64)
-        batch = self.changed(_with_labels(self.puzzles, self.rows(index)), index)
-        views = self.views(batch.inputs, index)
-        arrays = {name: apply_views(views, part) for name, part in batch._asdict().items()}
+        arrays = self.changed(_with_labels(self.puzzles, self.rows(index)), index)
+        views = self.views(arrays["inputs"], index)
+        arrays = {name: apply_views(views, part) for name, part in arrays.items()}
+        if self.revealed_own:
+            arrays["correct"] = np.ones(len(index), dtype=bool)  # until the model fills cells in
         arrays["seeds"] = keys(self.seed, "train", 0, index, _MODEL).view(np.int64)
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
@@ -75,19 +80,24 @@ class PuzzleSamples(Dataset):
         word = random_words(keys(self.seed, "train", 0, index, _VARIANT), 1)[:, 0]
         return first + random_below(word, end - first)
 
-    def changed(self, batch: PuzzleBatch, index: np.ndarray) -> PuzzleBatch:
+    def changed(self, batch: PuzzleBatch, index: np.ndarray) -> dict[str, np.ndarray]:
         """Return equivalents of puzzles, with cells revealed and labels of unknown cells alone."""
         key = keys(self.seed, "train", 0, index, _EQUIVALENT)
+        arrays = batch._asdict()
         if self.revealed:
-            batch = batch._replace(inputs=reveal(*batch, self.revealed, key))
+            arrays["inputs"] = reveal(*batch, self.revealed, key)
+        learned = batch.answer
         if self.puzzles.format.unknown:
-            asked = self.puzzles.format.asked(batch.inputs)
-            labels = np.where(asked, batch.labels, IGNORE)
-            batch = batch._replace(labels=labels, answer=batch.answer & asked)
+            learned = learned & self.puzzles.format.asked(arrays["inputs"])
+        own = np.zeros_like(learned)
+        if self.revealed_own:
+            drawn = random_shares(random_words(keys(self.seed, "train", 0, index, _OWN), 1))
+            own = (drawn < self.revealed_own)[:, :, None] & (arrays["inputs"] != batch.inputs)
+            arrays["above"] = own
+        arrays |= {"labels": np.where(learned | own, batch.labels, IGNORE), "answer": learned}
         if self.equivalents is None:
-            return batch
-        characters = self.puzzles.format.characters
-        return PuzzleBatch(**self.equivalents.apply(batch._asdict(), key, characters))
+            return arrays
+        return self.equivalents.apply(arrays, key, self.puzzles.format.characters)
 
     def views(self, inputs: np.ndarray, index: np.ndarray) -> list[View]:
         """Return the view of each sample; shifts move padding alone over an edge."""
@@ -141,6 +151,8 @@ class PuzzleDataModule(EpochDataModule):
         equivalents: of Sudoku, symbols and lines that training exchanges; null: none.
         revealed: share of the training samples in which random cells of the solution are given as
             well, so that easier puzzles are learned beside those of the folder.
+        revealed_own: share of these in which the model fills in the revealed cells itself, right or
+            not, so that the confidence learns to notice incorrect ones.
         height: of the canvas; null: that of the folder, or else it is a square.
         width: as ``height``.
         characters: one for each symbol, in files of text; null: those of the folder.
@@ -164,6 +176,7 @@ class PuzzleDataModule(EpochDataModule):
         shifts: bool = False,
         equivalents: Equivalents | None = None,
         revealed: float = 0.0,
+        revealed_own: float = 0.0,
         height: int | None = None,
         width: int | None = None,
         characters: str | None = None,
@@ -181,7 +194,10 @@ class PuzzleDataModule(EpochDataModule):
         self._more |= {"unknown": unknown}
         high, wide = self.format.height, self.format.width
         check_range("data.revealed", revealed, 0, 1)
-        self.equivalents, self.revealed = equivalents, revealed
+        check_range("data.revealed_own", revealed_own, 0, 1)
+        self.equivalents, self.revealed, self.revealed_own = equivalents, revealed, revealed_own
+        if revealed_own:
+            self._check_revealed_own()
         if equivalents is not None:
             equivalents.check(self.format.characters, high, wide)
         if high != wide and self.transposes:
@@ -197,6 +213,21 @@ class PuzzleDataModule(EpochDataModule):
             raise ValueError(
                 f"data.validation_problems {validation_problems} holds out all "
                 f"{len(self.held_out)} groups of puzzles: set it lower"
+            )
+
+    def _check_revealed_own(self) -> None:
+        """Raise a ValueError unless it shows which cells a model has written."""
+        if not (self.revealed and self.format.unknown):
+            raise ValueError(
+                "data.revealed_own is a share of the samples with revealed cells, which a model "
+                "tells from those to fill in: set data.revealed and data.unknown, too"
+            )
+        solved = self.training.labels[self.training.answer]
+        if self.format.asked(solved).any():
+            raise ValueError(
+                f"data.revealed_own: in these puzzles a solution has the symbol "
+                f"{self.format.unknown!r} of the cells to fill in, so that what a model has "
+                "written does not show: leave it out"
             )
 
     @cached_property
@@ -235,13 +266,14 @@ class PuzzleDataModule(EpochDataModule):
             "shifted": self.shifts,
             "equivalents": equivalents,
             "revealed": self.revealed,
+            "revealed_own": self.revealed_own,
         }
 
     def train_dataloader(self) -> DataLoader:
         every = np.arange(len(self.training.groups) - 1)
         groups = np.setdiff1d(every, self.held_out)
         size = self.batch_size * self.batches_per_epoch
-        shown = self.symmetries, self.shifts, self.equivalents, self.revealed
+        shown = self.symmetries, self.shifts, self.equivalents, self.revealed, self.revealed_own
         return self._loader(PuzzleSamples(self.training, groups, self.seed, size, *shown))
 
     def val_dataloader(self) -> DataLoader:

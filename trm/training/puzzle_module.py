@@ -40,6 +40,17 @@ class PuzzleModule(IterativeModule):
     def validated_metrics(self) -> list[str]:
         return ["solved", "cells", "loss", "confidence_accuracy", "supervision_steps"]
 
+    @property
+    def unwritten(self) -> tuple[int, int]:
+        form = self.data.format
+        unknown = form.characters.index(form.unknown)
+        return unknown, unknown
+
+    def setup(self, stage: str) -> None:
+        super().setup(stage)
+        if self.data.revealed_own:
+            self.charted += ("train/negatives_rejected",)
+
     def prepare(self, data: Any) -> None:
         """Check the data, also of a test: puzzles have no sub-tasks."""
         self.check(data)

@@ -24,6 +24,7 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.puzzles import PuzzleSolver
 from trm.solving.voting import Voting
 from trm.training.cli import train
+from trm.training.negatives import with_own_rows
 from trm.training.puzzle_data import PuzzleDataModule, PuzzleSamples
 
 TINY = """
@@ -80,6 +81,7 @@ def test_a_run_on_arrays_leaves_curves_and_pictures(fitted):
 def test_a_resumed_run_on_arrays_ends_as_the_whole_one(arrays, command, tmp_path):
     (tmp_path / "data").symlink_to(arrays / "data")
     words = ["--config", "puzzles/sudoku4", *TINY, "--data.folder", tmp_path / "data/sudoku4"]
+    words += ["--data.unknown", ".", "--data.revealed", "0.8", "--data.revealed_own", "0.5"]
     whole, resumed = whole_and_resumed(command, tmp_path, *words)
     for name, value in whole["state_dict"].items():
         assert torch.equal(resumed["state_dict"][name], value)
@@ -238,13 +240,14 @@ def test_some_cells_at_a_time_are_measured_and_named(fitted, command, tmp_path):
 def test_the_card_of_puzzles_has_the_facts_of_training(fitted, tmp_path):
     content = load_checkpoint(fitted / RUN)
     assert content["CanvasDataModule"].keys() >= {"equivalents", "revealed"}
+    content["CanvasDataModule"] |= {"revealed_own": 0.5}
     content["CanvasDataModule"] |= {"revealed": 0.8, "equivalents": {"symbols": "1234", "band": 2}}
     content["CanvasDataModule"]["puzzles"]["unknown"] = "."
     (tmp_path / "x.safetensors").write_bytes(pack(content, {}))
     card = model_card(tmp_path / "x.safetensors")
     for part in (
         "the cells with . are filled in at once",
-        "80 % of the samples had random cells",
+        "80 % of the samples had random cells of the solution as well, in 50 % of these as the",
         "Training exchanged the symbols 1234, bands at random.",
         "file has no figures",
     ):
@@ -299,6 +302,11 @@ def test_a_puzzle_is_solved_from_its_text_and_inspected(fitted, command, tmp_pat
         (("--data.equivalents.band", "3"), "3 does not divide a canvas of 4 x 4"),
         (("--data.unknown", "5"), "unknown is the character of cells to fill in, one of ~.1234"),
         (("--data.revealed", "2"), "data.revealed is from 0 to 1"),
+        (("--data.revealed_own", "0.5"), "set data.revealed and data.unknown, too"),
+        (
+            ["--data.revealed=1", "--data.revealed_own=1", "--data.unknown=1"],
+            "a solution has the symbol '1'",
+        ),
         (("--data.shifts", "true", "--model.auxiliary", "{carry: 1.0}"), "puzzles have no sub"),
         (("--data.validation_problems", "99"), "holds out all 12 groups"),
         (("--model.network.config.skip_blank", "true"), "skip_blank is of the blank cells"),
@@ -391,6 +399,42 @@ def test_known_cells_are_copied_and_not_learned(arrays):
     known = puzzles.inputs > 1
     assert (solved.canvases == puzzles.inputs)[known].all()
     assert (solved.canvases != puzzles.inputs).any()
+
+
+def test_cells_that_a_model_reveals_teach_the_confidence(arrays):
+    puzzles = read_puzzles(arrays / "data/sudoku4", "train", unknown=".")
+    groups = np.arange(len(puzzles.groups) - 1)
+    shown = {"equivalents": Equivalents("1234", 2, 2), "revealed": 1.0}
+    more = PuzzleSamples(puzzles, groups, 0, 40, **shown).__getitems__(range(40))
+    own = PuzzleSamples(puzzles, groups, 0, 40, **shown, revealed_own=0.5)
+    batch = own.__getitems__(range(40))
+    above, labels = batch["above"], batch["labels"]
+    assert 5 < above.flatten(1).any(1).sum() < 35
+    for name in ("inputs", "answer", "seeds"):
+        assert torch.equal(batch[name], more[name])
+    assert torch.equal(labels[above], batch["inputs"][above].long())  # shown as in the solution
+    assert torch.equal(labels != IGNORE, batch["answer"] | above)
+
+    class Fixed:  # fills in the solution, or its first symbol everywhere
+        def __init__(self, right: bool) -> None:
+            self.right = right
+
+        def __call__(self, inputs, steps):
+            chosen = above.flatten(1).any(1)
+            hidden = torch.where(above, 1, batch["inputs"])[chosen]
+            assert torch.equal(inputs, hidden)
+            cells = labels[chosen].clamp(min=0) if self.right else torch.full_like(hidden, 2)
+            return torch.nn.functional.one_hot(cells.long(), 6).float(), None
+
+    for right in (True, False):
+        found = with_own_rows(Fixed(right), batch, 1, (1, 1))
+        assert "above" not in found
+        others = labels.ne(2) & above
+        assert torch.equal(
+            found["correct"], torch.ones(40, dtype=bool) if right else ~others.flatten(1).any(1)
+        )
+        written = batch["inputs"] if right else torch.where(above, 2, batch["inputs"])
+        assert torch.equal(found["inputs"], written)
 
 
 def test_held_out_groups_are_never_drawn(arrays):
