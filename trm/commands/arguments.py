@@ -162,7 +162,20 @@ def _symmetries(text: str) -> tuple[str, ...] | None:
 
     if text == "trained":
         return None
-    return tuple(SYMMETRIES) if text == "all" else tuple(dict.fromkeys(text.split(",")))
+    names = tuple(SYMMETRIES) if text == "all" else tuple(dict.fromkeys(text.split(",")))
+    for name in names:
+        if name not in SYMMETRIES:
+            raise argparse.ArgumentTypeError(
+                f"{shortened(name)} is none of {', '.join(SYMMETRIES)}. Write them like e,h"
+            )
+    return names
+
+
+def _commands_with(option: str) -> list[str]:
+    """Return the commands that have an option."""
+    from trm.commands.cli import COMMANDS, parser_of
+
+    return [f"trm {name}" for name in COMMANDS if option in parser_of(name)._options()]
 
 
 class Parser(argparse.ArgumentParser):
@@ -190,11 +203,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error, and exit with code 2."""
-        actions = list(self._actions)
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):  # the options of all its actions
-                actions += [one for parser in action.choices.values() for one in parser._actions]
-        options = [option for action in actions for option in action.option_strings]
+        options = self._options()
         if wrong := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
             near = did_you_mean(wrong[1], wrong[2].replace("'", "").split(", "))
             message += "." + (" Did you mean fit?" if wrong[1] == "train" else near)
@@ -212,10 +221,20 @@ class Parser(argparse.ArgumentParser):
                 # Nobody adds a letter to a whole option: --viewz is --views, and not --view.
                 equal = [option for option in options if len(option) == len(wrong[1])]
                 near = did_you_mean(wrong[1], equal, 0.8) or near
+            if elsewhere := _commands_with(wrong[1]):
+                near = f" It is an option of {', '.join(elsewhere)}"
             message += f".{near}"
         elif wrong := re.search(r"unrecognized arguments: (-\d\S*)", message):
             message = f"{wrong[1]} begins with a minus sign; numbers have none"
         self.exit(2, f"{self.prog}: {message}\nFor help: `{self.prog} --help`\n")
+
+    def _options(self) -> list[str]:
+        """Return the options of the parser and of all its actions."""
+        actions = list(self._actions)
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                actions += [one for parser in action.choices.values() for one in parser._actions]
+        return [option for action in actions for option in action.option_strings]
 
     def add_verbosity(self, default: Any = False) -> None:
         """Add ``--quiet`` and ``--verbose``; a sub-parser passes `argparse.SUPPRESS`."""

@@ -48,6 +48,8 @@ Of a puzzle, a character for each cell, it gets solving.gif and steps.png (docs/
 _SPARE = 4  # supervision steps that are shown beyond those that were taken
 _EXPLAINED = 3  # supervision steps with maps of saliency
 _FILM = "solving.gif"
+_OF_EXPORT = ("dtype", "figures", "beside", "untrained")
+_OF_PICTURES = ("output", "row", "cell", "lens", "saliency", "patch", "steps", "height", "width")
 _PICTURES = ("rows", "settled", "attention", "signals", "lens", "patch", "saliency")
 
 
@@ -87,7 +89,9 @@ def run(args: Arguments) -> int:
     if args.export is not None:
         if args.problem is not None:
             raise ValueError("--export writes only the weights: leave out the problem")
+        args.refuse("--export writes only the weights", *_OF_PICTURES)
         return export(args)
+    args.refuse("without --export no weights are written", *_OF_EXPORT)
     if puzzles.of_puzzles(args):
         return puzzles.inspect(args)
     if args.problem is None or args.output is None:

@@ -25,7 +25,9 @@ _ENDINGS = (".jsonl", ".txt", ".npy")
 _PRINTED = 20  # puzzles that are printed as canvases
 _DRAWN = 12  # canvases of a picture, at most
 _FILM, _PICTURE, _SECONDS = "solving.gif", "steps.png", 0.6  # files of `inspect`; of a frame
-_ONLY = "puzzles have views, steps and one device, and no other settings of solving"
+_ONLY = (
+    "puzzles are solved with --steps, --views and --surest on one device, without other settings"
+)
 _OTHER = (
     *("nodes", "view", "start", "temperature", "top_k", "sampling_seed"),
     *("vote_per", "orders", "rollouts", "noise"),
@@ -66,7 +68,7 @@ def solve(args: Arguments) -> int:
     if output is not None:
         if output.suffix not in _ENDINGS:
             raise ValueError(
-                f"--output {output}: solutions are {', '.join(_ENDINGS)} by the end of its name"
+                f"--output {output} has to end in {', '.join(_ENDINGS[:-1])} or {_ENDINGS[-1]}"
             )
         check_place(output, "--output")
     size = args.height, args.width
@@ -96,7 +98,7 @@ def evaluate(args: Arguments) -> int:
     """Measure the accuracy on a folder's test split; print it, and write the figures."""
     if args.data is None:
         raise ValueError(
-            "this checkpoint is of puzzles: name the folder of arrays by --data; its test split is "
+            "this checkpoint solves puzzles: name a folder of arrays by --data; its test split is "
             "measured"
         )
     from trm.evaluation.grid import AXES

@@ -19,7 +19,7 @@ from canvas.problems import MOST_CELLS, Problems
 from canvas.task import Task
 from canvas.tasks import TASKS, task_of
 from trm.commands.arguments import Arguments, Parser, whole
-from trm.io.files import replacing
+from trm.io.files import check_place, replacing
 from trm.solving.voting import ANY
 
 _FRAME, _LAST = 0.6, 2.0  # seconds of an animation's frames, and of the last one
@@ -60,7 +60,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def _picture(text: str) -> Path:
-    if not text.lower().endswith(_ENDINGS):
+    if Path(text).suffix.lower() not in _ENDINGS:
         raise argparse.ArgumentTypeError(f"{text!r} does not end in {', '.join(_ENDINGS)}")
     return Path(text)
 
@@ -72,6 +72,8 @@ def run(args: Arguments) -> int:
         args.refuse("an animation shows every step", "step")
     if args.view != ANY:
         args.refuse("only --view random draws anything by chance", "seed")
+    if args.output is not None:
+        check_place(args.output, "--output")
     task = task_of(args.problem, args.task, args.layout, args.base)
     problems = task.parsed([args.problem])
     try:

@@ -57,7 +57,7 @@ def make_folder(output: Path) -> None:
         ValueError: it cannot be made, or cannot be written to.
     """
     if (made := _new_folders.get()) is not None:
-        made += reversed([one for one in (output, *output.parents) if not one.exists()])
+        made += reversed([one for one in (output, *output.parents) if not os.path.exists(one)])
     try:
         output.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=output):
@@ -76,7 +76,7 @@ def check_folder(folder: Path, option: str) -> None:
     Raises:
         ValueError: it cannot.
     """
-    there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    there = next(one for one in (folder, *folder.absolute().parents) if os.path.exists(one))
     try:
         with TemporaryFile(dir=there):
             pass
@@ -94,12 +94,16 @@ def check_place(file: Path, option: str) -> None:
     """Check that the file of an option can be written, before the work for it begins.
 
     Raises:
-        ValueError: it is a folder, or its folder is missing or cannot be written to.
+        ValueError: it is a folder, its name is too long, or its folder is missing or cannot be
+            written to.
     """
-    if file.is_dir():
-        raise ValueError(f"{option} {file} is a folder: name a file in it")
-    if file.exists() and not file.is_file():  # a device or a pipe
-        return
+    try:
+        if file.is_dir():
+            raise ValueError(f"{option} {file} is a folder: name a file in it")
+        if file.exists() and not file.is_file():  # a device or a pipe
+            return
+    except OSError as error:
+        raise ValueError(f"{option} {file}: {error.strerror}; choose another") from None
     folder = file.resolve().parent
     if not folder.is_dir():
         raise ValueError(f"{option} {file}: there is no folder {file.parent}; make it first")

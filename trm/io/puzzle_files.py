@@ -299,6 +299,8 @@ def inputs_of(
     Raises:
         ValueError: symbols or sizes do not fit.
     """
+    if not all(line.strip() for line in lines):
+        raise ValueError("a puzzle has a character for each cell, and one of these has none")
     return _canvases(_from_lines(lines, format, "puzzle"), format, "puzzles", height, width)
 
 
@@ -311,7 +313,8 @@ def _canvases(
     sides = (height, width)
     if sides == (None, None) and cells.shape[1] == format.cells:
         sides = (format.height, format.width)
-    height, width = _sides(cells.shape[1], *sides, f"{source}: a puzzle", "--height and --width")
+    remedy = f"--height and --width (in training {format.height} x {format.width})"
+    height, width = _sides(cells.shape[1], *sides, f"{source}: a puzzle", remedy)
     _check_symbols(source, cells, format.vocab_size)
     return cells.astype(np.uint8).reshape(-1, height, width)
 

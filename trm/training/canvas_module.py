@@ -1,5 +1,6 @@
 """Base class of all LightningModules here. Computation is left to models, losses and solvers."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
@@ -86,7 +87,7 @@ class CanvasModule(L.LightningModule):
     def __init_subclass__(cls, **more: Any) -> None:
         """Refuse released names of methods, which nothing would call."""
         super().__init_subclass__(**more)
-        for name in ("validated_figures", "more_figures"):
+        for name in ("validated_figures", "more_figures", "add_figures"):
             if name in vars(cls):
                 now = name.replace("figures", "metrics")
                 raise TypeError(f"{cls.__name__}.{name} is {now} now: rename it")
@@ -320,6 +321,11 @@ class CanvasModule(L.LightningModule):
         for name, (value, weight) in metrics.items():
             total, of = self._totals.get(f"{group}/{name}", (0.0, 0))
             self._totals[f"{group}/{name}"] = total + float(value) * weight, of + weight
+
+    def add_figures(self, group: str, metrics: Means) -> None:
+        """Call `add_metrics`, by its released name."""
+        warnings.warn("add_figures is add_metrics now", DeprecationWarning, stacklevel=2)
+        self.add_metrics(group, metrics)
 
     def on_validation_epoch_start(self) -> None:
         """Clear the metrics of the previous validation."""

@@ -7,6 +7,7 @@ import pytest
 
 from trm.io.puzzle_files import (
     PuzzleFormat,
+    inputs_of,
     read_format,
     read_inputs,
     read_puzzles,
@@ -109,6 +110,11 @@ def test_text_that_is_no_puzzle_is_refused(tmp_path, text, why):
     file.write_text(text)
     with pytest.raises(ValueError, match=why):
         read_inputs(file, FORM)
+
+
+def test_an_empty_text_between_puzzles_is_refused():
+    with pytest.raises(ValueError, match="one of these has none"):
+        inputs_of(["abc...", " "], FORM)
 
 
 def save(name, array):

@@ -149,9 +149,17 @@ def test_solving_with_its_shrinking_batches_is_not_compiled(compilations, monkey
     assert evaluated(mine, "validation")["validation/solved"] == 0
 
 
-def test_a_released_name_of_a_method_says_its_new_one():
-    with pytest.raises(TypeError, match=r"Mine\.more_figures is more_metrics now"):
-        type("Mine", (CanvasModule,), {"more_figures": lambda *_: {}})
+@pytest.mark.parametrize("name", ["validated", "more", "add"])
+def test_a_released_name_of_a_method_says_its_new_one(name):
+    with pytest.raises(TypeError, match=rf"Mine\.{name}_figures is {name}_metrics now: rename"):
+        type("Mine", (CanvasModule,), {f"{name}_figures": lambda *_: {}})
+
+
+def test_metrics_are_added_by_the_released_name():
+    module = tiny_module()
+    with pytest.warns(DeprecationWarning, match="add_figures is add_metrics now"):
+        module.add_figures("validation", {"mine": (0.5, 4)})
+    assert module._totals == {"validation/mine": (2.0, 4)}
 
 
 def test_a_module_checks_its_data_in_any_trainer(fit, tmp_path):
