@@ -136,9 +136,10 @@ def _problems(problems: Problem | Sequence[Problem] | Problems, task: Task) -> P
 def _operands(problem: Problem, task: Task) -> tuple[int, ...]:
     if isinstance(problem, str):
         return task.parse(problem)
-    if not isinstance(problem, Iterable):
-        raise ValueError(f"{problem!r} is not a problem: {_LIKE}")
-    return tuple(problem)
+    try:
+        return tuple(problem)
+    except TypeError:  # of a number, or of an array without axes
+        raise ValueError(f"{problem!r} is not a problem: {_LIKE}") from None
 
 
 @torch.no_grad()

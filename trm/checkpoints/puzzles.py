@@ -63,6 +63,7 @@ def load_puzzle_solver(
     from trm.solving.puzzles import PuzzleSolver
 
     check_whole("steps", steps, 1, MOST_STEPS)
+    check_whole("surest", surest, 1)
     path = find_checkpoint(path)
     content: dict[str, Any] = with_tensors(read_checkpoint(path))
     about, data = content[CHECKPOINT_KEY], content[DATA_KEY]

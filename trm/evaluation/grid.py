@@ -38,6 +38,7 @@ from trm.solving.predictor import Sampling
 from trm.solving.voting import ANY
 
 GRID, FORMAT = "grid.json", 2  # file name in the folder of an evaluation; version of the format
+PUZZLES_ABOUT = "puzzles.json"  # in place of it, where puzzles of arrays were evaluated
 LENGTHS_PICTURE, PICTURE, TABLE = "lengths.png", "grid.png", "grid.csv"
 STEPS = "steps.png"  # only where `Grid.shows_steps`
 ERRORS = "errors.png"  # only where a solution is incorrect
@@ -380,11 +381,15 @@ def read_grid(path: str | Path) -> Grid:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is damaged, or is no grid.
+        ValueError: the file is damaged, or is no grid; or the evaluation is of puzzles.
     """
     from pydantic import TypeAdapter
 
     file = grid_file(path)
+    if not file.is_file() and (Path(path) / PUZZLES_ABOUT).is_file():
+        raise ValueError(
+            f"{path} has figures of puzzles, and trm report compares those of arithmetic"
+        )
     if not file.is_file():
         raise FileNotFoundError(
             f"there is no {file}: give a folder in which trm evaluate has finished"

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from trm.evaluation.grid import PUZZLES_ABOUT
 from trm.evaluation.statistics import Share, auroc, reliability
 from trm.io.files import fingerprint, make_own_folder, versions, write_json, writing
 from trm.io.puzzle_files import Puzzles
 from trm.solving.puzzles import PuzzleSolver
 
-FILES = ("puzzles.json", "puzzles.jsonl")
+FILES = (PUZZLES_ABOUT, "puzzles.jsonl")
 FORMAT = 1
 
 

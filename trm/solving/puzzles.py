@@ -14,6 +14,7 @@ import numpy as np
 from augment.symmetry import lookup
 from augment.views import possible_shifts
 from trm.io.puzzle_files import PuzzleFormat
+from trm.runtime.limits import check_whole
 from trm.runtime.progress import report
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rows import in_views
@@ -78,14 +79,31 @@ class PuzzleSolver:
             inputs: at least one puzzle.
 
         Raises:
-            ValueError: the model does not accept this size, or a view cannot turn it.
+            ValueError: these are no puzzles; or the model does not accept this size, or a view
+                cannot turn it.
         """
-        self.check_size(*inputs.shape[1:])
+        self._check(inputs)
         parts = []
         for start in range(0, len(inputs), _AT_ONCE):
             report("puzzles", start, len(inputs), solving=True)
             parts.append(self._solve(inputs[start : start + _AT_ONCE]))
         return SolvedPuzzles.joined(parts)
+
+    def _check(self, inputs: np.ndarray) -> None:
+        """Raise a ValueError unless arrays are puzzles of the model's symbols and sizes."""
+        if not isinstance(inputs, np.ndarray):
+            raise ValueError(f"puzzles are a NumPy array, not a {type(inputs).__name__}")
+        if inputs.ndim != 3 or inputs.dtype.kind not in "iu":
+            found = f"{inputs.dtype} {list(inputs.shape)}"
+            raise ValueError(f"puzzles are whole numbers [B, H, W], not {found}")
+        if not len(inputs):
+            raise ValueError("there is no puzzle to solve")
+        most = self.format.vocab_size - 1
+        if inputs.min() < 0 or inputs.max() > most:
+            raise ValueError(
+                f"symbols of puzzles are 0 to {most}, and not {inputs.min()} to {inputs.max()}"
+            )
+        self.check_size(*inputs.shape[1:])
 
     def check_size(self, height: int, width: int) -> None:
         """Raise a ValueError unless the model accepts canvases of this size, in all views."""
@@ -149,8 +167,12 @@ class PuzzleSolver:
 
         Returns:
             Solutions, uint8 [T, B, H, W], and confidence, float32 [T, B].
+
+        Raises:
+            ValueError: as for `solve`, or ``steps`` is no whole number from 1.
         """
-        self.check_size(*inputs.shape[1:])
+        self._check(inputs)
+        check_whole("steps", steps, 1)
         seen: list[tuple[np.ndarray, np.ndarray]] = []
 
         def on_step(_: int, __: np.ndarray, cells: np.ndarray, confidence: np.ndarray) -> None:

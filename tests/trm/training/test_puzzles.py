@@ -147,7 +147,7 @@ def test_options_that_puzzles_lack_are_refused(fitted, checkpoint, command, tmp_
         (*solve, "--input", file, "--orders", 2): "leave out --orders",
         (*solve, "--input", file, "--surest", 0): "--surest",
         ("solve", "--checkpoint", checkpoint, "1x1", "--surest", 2): "leave out --surest",
-        (*solve, "--input", file, "--output", tmp_path / "out.csv"): "solutions are .jsonl, .txt",
+        (*solve, "--input", file, "--output", tmp_path / "out.csv"): "end in .jsonl, .txt or",
         (*solve, "--input", tmp_path / "none.npy"): "there is no such file",
         ("evaluate", "--checkpoint", run, "--output", tmp_path / "o"): "folder of arrays by --data",
         ("evaluate", "--checkpoint", run, "--data", tmp_path, "--output", tmp_path / "o"): (
@@ -156,6 +156,7 @@ def test_options_that_puzzles_lack_are_refused(fitted, checkpoint, command, tmp_
         ("inspect", "--checkpoint", run, "1x1", "--output", tmp_path / "o"): (
             "puzzle 1: 'x' is none of the symbols"
         ),
+        (*solve, "12" * 8, ""): "and one of these has none",
         ("inspect", "--checkpoint", run): "and --output DIR for its pictures",
         ("inspect", "--checkpoint", run, "1" * 16, "--output", tmp_path / "o", "--lens"): (
             "leave out --lens"
@@ -222,6 +223,8 @@ def test_some_cells_at_a_time_are_measured_and_named(fitted, command, tmp_path):
     command("evaluate", *words, "--output", tmp_path / "seen")
     about = json.loads((tmp_path / "seen/puzzles.json").read_text())
     assert about["surest"] == 5
+    ran = command("report", tmp_path / "seen", "--output", tmp_path / "report", code=2)
+    assert "has figures of puzzles, and trm report compares those of arithmetic" in ran.err
     assert about["models"][0]["steps"] >= 4  # all 16 cells of a canvas, in four passes
     export = ("inspect", "--checkpoint", fitted / RUN, "--export", tmp_path / "m.safetensors")
     command(*export, "--figures", tmp_path / "seen")
@@ -235,6 +238,32 @@ def test_some_cells_at_a_time_are_measured_and_named(fitted, command, tmp_path):
     solved = solver.solve(test.inputs)
     exact = (solved.canvases == test.labels).all(axis=(1, 2)).sum()
     assert exact == about["models"][0]["exact"]["right"]
+
+
+NOT_PUZZLES = {
+    "texts": (["1.2."], "puzzles are a NumPy array, not a list"),
+    "axes": (np.ones((2, 16), np.uint8), r"whole numbers \[B, H, W\], not uint8 \[2, 16\]"),
+    "floats": (np.ones((2, 4, 4)), "whole numbers .*, not float64"),
+    "empty": (np.ones((0, 4, 4), np.uint8), "there is no puzzle to solve"),
+    "symbols": (np.full((2, 4, 4), 99), "symbols of puzzles are 0 to .*, and not 99 to 99"),
+}
+
+
+@pytest.mark.parametrize(("inputs", "why"), NOT_PUZZLES.values(), ids=NOT_PUZZLES)
+def test_what_is_no_puzzle_is_refused(fitted, inputs, why):
+    solver = load_puzzle_solver(fitted / RUN, device="cpu")
+    for call in (solver.solve, solver.watched):
+        with pytest.raises(ValueError, match=why):
+            call(inputs)
+
+
+@pytest.mark.parametrize("number", [0, 2.5, "3"])
+def test_a_number_of_steps_or_cells_is_whole(fitted, number):
+    with pytest.raises(ValueError, match=r"^surest: .* is not a whole number from 1 up"):
+        load_puzzle_solver(fitted / RUN, device="cpu", surest=number)
+    solver = load_puzzle_solver(fitted / RUN, device="cpu")
+    with pytest.raises(ValueError, match=r"^steps: .* is not a whole number from 1 up"):
+        solver.watched(np.ones((1, 4, 4), np.uint8), number)
 
 
 def test_the_card_of_puzzles_has_the_facts_of_training(fitted, tmp_path):
