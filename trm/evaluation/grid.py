@@ -324,9 +324,8 @@ class Grid(dict[str, Any]):
             if given := voting.get("given"):
                 how = "randomly turned" if given == ANY else f"turned ({given})"
                 guesses = len(voting["symmetries"] or SYMMETRIES)
-                both = ", both orders" if voting["orders"] > 1 else ""
-                guesses_vote = f"{guesses} guesses of it that vote by {vote}"
-                parts.append(f"canvases given {how}, {guesses_vote}{both}")
+                both = f", both orders vote by {vote}" if voting["orders"] > 1 else ""
+                parts.append(f"canvases given {how}, the surest of {guesses} guesses of it{both}")
                 voting = {}
         if voting:
             parts.append(

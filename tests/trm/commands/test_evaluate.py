@@ -81,7 +81,7 @@ def test_tensorboard_gets_pictures_and_accuracy_by_length(command, checkpoint, t
     words = ("--view", "random", "--tensorboard", "--output", tmp_path)
     for _ in range(2):  # the second call replaces the events of the first
         ran = command("evaluate", "--checkpoint", checkpoint, *ONE, *words)
-    assert "canvases given randomly turned, 8 guesses" in " ".join(ran.out.split())
+    assert "canvases given randomly turned, the surest of 8 guesses" in " ".join(ran.out.split())
     events = events_of(tmp_path / "tensorboard")
     pictures = {name.removeprefix("evaluation/") for name in events.Tags()["images"]}
     assert {"lengths", "grid", "compared", "calibration"} <= pictures
