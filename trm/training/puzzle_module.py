@@ -48,7 +48,7 @@ class PuzzleModule(IterativeModule):
 
     def setup(self, stage: str) -> None:
         super().setup(stage)
-        if self.data.revealed_own:
+        if getattr(self.data, "revealed_own", 0):  # without data where a loader is given alone
             self.charted += ("train/negatives_rejected",)
 
     def prepare(self, data: Any) -> None:

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from lightning import Trainer
 from runs import charts_without_a_curve, events_of, last_of, whole_and_resumed
 from tiny import tiny_trm
 
@@ -24,8 +25,10 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.puzzles import PuzzleSolver
 from trm.solving.voting import Voting
 from trm.training.cli import train
+from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.negatives import with_own_rows
 from trm.training.puzzle_data import PuzzleDataModule, PuzzleSamples
+from trm.training.puzzle_module import PuzzleModule
 
 TINY = """
     --model.network.config.hidden_size 16 --model.network.config.num_heads 2
@@ -464,6 +467,15 @@ def test_cells_that_a_model_reveals_teach_the_confidence(arrays):
         )
         written = batch["inputs"] if right else torch.where(above, 2, batch["inputs"])
         assert torch.equal(found["inputs"], written)
+
+
+def test_a_module_is_set_up_where_a_loader_is_given_alone():
+    network = tiny_trm(height=4, width=4, vocab_size=6, position="learned_2d")
+    parts = {"optimizer": OptimizerConfig(), "schedule": ScheduleConfig(), "depth": DepthConfig()}
+    module = PuzzleModule(network, **parts)
+    module.trainer = Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
+    module.setup("test")
+    assert "train/negatives_rejected" not in module.charted
 
 
 def test_held_out_groups_are_never_drawn(arrays):
