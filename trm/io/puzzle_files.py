@@ -315,7 +315,7 @@ def _canvases(
         sides = (format.height, format.width)
     remedy = f"--height and --width (in training {format.height} x {format.width})"
     height, width = _sides(cells.shape[1], *sides, f"{source}: a puzzle", remedy)
-    _check_symbols(source, cells, format.vocab_size)
+    check_symbols(source, cells, format.vocab_size)
     return cells.astype(np.uint8).reshape(-1, height, width)
 
 
@@ -420,12 +420,12 @@ def _read_set(folder: Path, name: str, format: PuzzleFormat) -> Puzzles:
         raise ValueError(
             f"{files['labels']} has {len(arrays['labels']):,} rows, and the inputs have {count:,}"
         )
-    _check_symbols(files["inputs"], arrays["inputs"], format.vocab_size)
+    check_symbols(files["inputs"], arrays["inputs"], format.vocab_size)
     labels = np.asarray(arrays["labels"])
     answer = np.ones(labels.shape, bool)
     if format.ignored is not None:
         answer = labels != format.ignored
-    _check_symbols(files["labels"], labels, format.vocab_size, answer)
+    check_symbols(files["labels"], labels, format.vocab_size, answer)
     if not answer.any(axis=1).all():
         first = int(answer.any(axis=1).argmin())
         raise ValueError(f"{files['labels']}: row {first} has no label, only the ignored one")
@@ -464,7 +464,7 @@ def _load(file: Path) -> np.ndarray:
     return array
 
 
-def _check_symbols(
+def check_symbols(
     source: str | Path, cells: np.ndarray, vocab_size: int, counted: np.ndarray | None = None
 ) -> None:
     """Raise a ValueError that names the first symbol outside the vocabulary."""

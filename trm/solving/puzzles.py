@@ -13,7 +13,7 @@ import numpy as np
 
 from augment.symmetry import lookup
 from augment.views import possible_shifts
-from trm.io.puzzle_files import PuzzleFormat
+from trm.io.puzzle_files import PuzzleFormat, check_symbols
 from trm.runtime.limits import check_whole
 from trm.runtime.progress import report
 from trm.solving.iterative_predictor import IterativePredictor
@@ -98,11 +98,7 @@ class PuzzleSolver:
             raise ValueError(f"puzzles are whole numbers [B, H, W], not {found}")
         if not len(inputs):
             raise ValueError("there is no puzzle to solve")
-        most = self.format.vocab_size - 1
-        if inputs.min() < 0 or inputs.max() > most:
-            raise ValueError(
-                f"symbols of puzzles are 0 to {most}, and not {inputs.min()} to {inputs.max()}"
-            )
+        check_symbols("puzzles", inputs.reshape(len(inputs), -1), self.format.vocab_size)
         self.check_size(*inputs.shape[1:])
 
     def check_size(self, height: int, width: int) -> None:

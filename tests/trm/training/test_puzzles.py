@@ -248,7 +248,7 @@ NOT_PUZZLES = {
     "axes": (np.ones((2, 16), np.uint8), r"whole numbers \[B, H, W\], not uint8 \[2, 16\]"),
     "floats": (np.ones((2, 4, 4)), "whole numbers .*, not float64"),
     "empty": (np.ones((0, 4, 4), np.uint8), "there is no puzzle to solve"),
-    "symbols": (np.full((2, 4, 4), 99), "symbols of puzzles are 0 to .*, and not 99 to 99"),
+    "symbols": (np.full((2, 4, 4), 99), "puzzles: row 0, cell 0 is 99, and symbols are 0 to 5"),
 }
 
 
