@@ -38,8 +38,9 @@ from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.families import family_of
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.solver import Solver, solve_watched
+from trm.solving.solver import Solver
 from trm.solving.voting import Voting
+from trm.solving.watching import solve_watched
 from trm.training.configs import (
     CycleStage,
     DepthConfig,

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from trm.extras.analysis.patch import Patching
     from trm.solving.solution import Solution
-    from trm.solving.solver import Moment, Solver
+    from trm.solving.solver import Solver
+    from trm.solving.watching import Moment
 
 EXAMPLES = f"""\
 examples:
@@ -184,7 +185,7 @@ class Watched:
 
 def _watch(args: Arguments, solver: Solver, drawing: WorkedDrawing, row: int) -> Watched:
     """Solve the problem and record every moment."""
-    from trm.solving.solver import solve_watched
+    from trm.solving.watching import solve_watched
 
     problems, number = solver.task.parsed([args.problem]), int(drawing.steps[0])
     moments: list[Moment] = []

@@ -26,7 +26,8 @@ from trm.runtime.progress import progress
 
 if TYPE_CHECKING:
     from trm.solving.solution import Solution
-    from trm.solving.solver import Moment, Solver
+    from trm.solving.solver import Solver
+    from trm.solving.watching import Moment
 
 EXAMPLES = """\
 examples:
@@ -180,7 +181,7 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
             console.print(to_terminal(next(given), given=next(given)), "")
         console.print(describe(solution, solver.predictor.traits.steps, small))
         return solution
-    from trm.solving.solver import solve_watched
+    from trm.solving.watching import solve_watched
 
     # Output that is not a terminal cannot be repainted: only the finished canvas is printed.
     pause = PAUSE if console.is_terminal else 0.0

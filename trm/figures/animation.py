@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 from canvas.picture import DPI, GIVEN, GREY, HIGHLIGHT, INK, WRONG_INK, blank_figure, draw_canvas
 from canvas.symbols import MASK
 from trm.solving.solution import Solution
-from trm.solving.solver import Moment
+from trm.solving.watching import Moment
 
 _CELLS = (16, 40)  # pixels of a cell, fewest and most
 _CANVAS, _LINE = 640, 900  # largest width of a canvas and of the title, in pixels
@@ -26,7 +26,7 @@ _DIGIT, _READING, _LAST = 0.35, 3.0, 4.0  # seconds: a digit, at most the whole 
 def animate(solution: Solution, moments: Sequence[Moment]) -> Iterator[tuple[Figure, float]]:
     """Yield the frames of a problem, all of one size, and the seconds for which each stays.
 
-    ``solution`` includes the truth; ``moments`` are those of `trm.solving.solver.solve_watched`.
+    ``solution`` includes the truth; ``moments`` are those of `trm.solving.watching.solve_watched`.
     """
     truth, beside = solution.truth, dict[int, tuple[float, str]]()
     assert truth is not None

@@ -10,7 +10,8 @@ from canvas.problems import Problems
 from canvas.symbols import DIGIT_ZERO
 from trm.figures.animation import animate
 from trm.solving.solution import Solution
-from trm.solving.solver import Moment, Solver, solve_watched
+from trm.solving.solver import Solver
+from trm.solving.watching import Moment, solve_watched
 
 
 def work(solver: Solver, a: int = 978, b: int = 65) -> tuple[Solution, list[Moment]]:

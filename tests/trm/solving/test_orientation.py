@@ -21,8 +21,9 @@ from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.operand_swap import agreed
 from trm.solving.orientation import _guesses, given_view, relative
-from trm.solving.solver import Solver, solve_watched
+from trm.solving.solver import Solver
 from trm.solving.voting import Voting
+from trm.solving.watching import solve_watched
 
 PAIRS = [(12, 34), (7, 5), (987, 65), (43, 210), (12, 1), (0, 10)]
 TASKS = [Multiplication(layout, digits_b=(1, 3)) for layout in Multiplication.layouts]

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from canvas.symbols import MASK
-from trm.solving.solver import Moment
+from trm.solving.watching import Moment
 
 
 def last_changes(moments: Sequence[Moment]) -> np.ndarray:
     """Return the supervision step, from 1, in which each cell last changed in its row's turn.
 
-    The moments are those of `trm.solving.solver.solve_watched` on an iterative model. Returns
+    The moments are those of `trm.solving.watching.solve_watched` on an iterative model. Returns
     ``int64 [H, W]``, 0 for cells that were not filled in. A cell that keeps the symbol of the first
     step has a 1: it was masked before.
 

@@ -11,7 +11,8 @@ from canvas.symbols import MASK, encode
 from trm.extras.analysis.settled import last_changes
 from trm.models.iterative import Loop
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.solver import Moment, Solver, solve_watched
+from trm.solving.solver import Solver
+from trm.solving.watching import Moment, solve_watched
 
 
 def test_a_cell_settles_at_its_last_change_within_its_row():
