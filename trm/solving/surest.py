@@ -23,8 +23,9 @@ def surest_first(
 ) -> Prediction:
     """Fill in canvases, the surest cells first.
 
-    The confidence in a solution is the lowest of all passes, its steps are those of all passes, and
-    it has settled if all of them have.
+    Each pass is a solution of its own, with a confidence. That of the whole is their mean, which is
+    calibrated better than the lowest or the last one. Its steps are those of all passes, and it has
+    settled if all of them have.
 
     Args:
         fill: fills in all cells at once.
@@ -34,17 +35,19 @@ def surest_first(
         cells: most cells to write after each pass; the first of equally sure ones in reading order.
     """
     canvases, unknown = inputs.copy(), unknown.copy()
-    confidence, settled = np.ones(len(inputs), np.float32), np.ones(len(inputs), dtype=bool)
-    steps = np.zeros(len(inputs), np.int64)
+    trust, passes = np.zeros(len(inputs), np.float32), np.zeros(len(inputs), np.int64)
+    steps, settled = np.zeros(len(inputs), np.int64), np.ones(len(inputs), dtype=bool)
     while len(left := np.flatnonzero(unknown.any(axis=(1, 2)))):
         found, certainty = fill(canvases[left], None if rollouts is None else rollouts[left])
         known = np.nan_to_num(certainty)  # NaN if weights are far too large
         surest = _highest(np.where(unknown[left], known, -1), cells) & unknown[left]
         canvases[left] = np.where(surest, found.canvases, canvases[left])
         unknown[left] &= ~surest
-        confidence[left] = np.minimum(confidence[left], found.confidence)
+        trust[left] += found.confidence
+        passes[left] += 1
         steps[left] += found.steps
         settled[left] &= found.settled
+    confidence = np.divide(trust, passes, out=np.ones_like(trust), where=passes > 0)
     return Prediction(canvases, confidence, steps, settled)
 
 

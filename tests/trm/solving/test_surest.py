@@ -53,10 +53,18 @@ def test_cells_are_written_from_the_surest_on(cells, first, steps):
     assert CANVASES[0, 0, 0] == UNKNOWN  # the input is as it was
 
 
-def test_a_solution_is_trusted_as_its_least_trusted_pass():
-    assert solved(1).confidence.tolist() == pytest.approx([0.75, 0.75])
+def test_a_solution_is_trusted_as_its_passes_are_on_average():
+    assert solved(1).confidence.tolist() == pytest.approx([(0.9 + 0.85 + 0.8 + 0.75) / 4, 0.75])
+    assert solved(2).confidence.tolist() == pytest.approx([(0.9 + 0.8) / 2, 0.75])
     assert solved(1).settled.tolist() == [False, False]  # the last passes know five cells
     assert solved(2).settled.tolist() == [True, False]
+
+
+def test_a_puzzle_without_unknown_cells_takes_no_pass():
+    found = surest_first(counted, CANVASES, None, CANVASES > UNKNOWN, 1)
+    assert (found.canvases == CANVASES).all()
+    assert found.confidence.tolist() == [1, 1]
+    assert found.steps.tolist() == [0, 0]
 
 
 def test_all_cells_at_a_time_are_the_one_pass_of_before():
