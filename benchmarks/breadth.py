@@ -6,7 +6,8 @@ Held-out problems of the test split, upright. Each is solved free-running in ``-
 once without noise, and then with noise on z_H before each supervision step. *Chosen*: the solution
 of the highest confidence, which is the product of that in its rows. *Any*: at least one of them is
 correct, which no choice can exceed. AUROC is that of the confidence, over all rollouts: the
-probability that it is higher in a correct solution than in an incorrect one.
+probability that it is higher in a correct solution than in an incorrect one. Where all are correct,
+or all incorrect, there is none.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from votes import held_out, right
 from augment.views import View
 from trm import load_solver
 from trm.evaluation.statistics import Share, auroc
-from trm.io.markdown import table
+from trm.io.markdown import known, table
 from trm.solving.solver import Solver
 
 
@@ -53,15 +54,7 @@ def measured(
                 str(Share(int(some.sum()), len(correct)))
                 for some in (chosen, correct[:, :count].any(axis=1))
             )
-            lines.append(
-                [
-                    name,
-                    str(noise),
-                    str(count),
-                    *shares,
-                    "none wrong" if area is None else f"{area:.3f}",
-                ]
-            )
+            lines.append([name, str(noise), str(count), *shares, known(area, "{:.3f}")])
             print(*lines[-1], flush=True)
     return lines
 

@@ -1,5 +1,7 @@
 """The benchmarks of the confidence: what it rejects, and whether it chooses among rollouts."""
 
+import argparse
+
 import numpy as np
 import pytest
 from tiny import tiny_trm
@@ -48,3 +50,14 @@ def test_the_first_rollout_has_no_noise_and_the_others_do(benches, solver):
     with_answer = [one.answer is not None for one in solver.solve(problems)]
     np.testing.assert_allclose(sure[with_answer, 0], np.array(plain)[with_answer], rtol=1e-4)
     assert (sure[:, 0] != sure[:, 1]).any()
+
+
+def test_there_is_no_auroc_where_all_rollouts_are_incorrect(benches, solver):
+    _, breadth = benches
+    args = argparse.Namespace(digits=[2, 2], problems=4, seed=0)
+    lines = breadth.measured(solver, "untrained", [1, 2], [0.5], args)
+    assert [line[:3] for line in lines] == [["untrained", "0.5", "1"], ["untrained", "0.5", "2"]]
+    for *_, chosen, any_correct, area in lines:
+        assert chosen == any_correct
+        assert chosen.startswith("0.0 % (0 of 4")
+        assert area == "–"
