@@ -36,7 +36,7 @@ GPT, RECURSIVE = "a GPT that adds", "a recursive transformer that adds, with att
 STUDY = "log/2026-11.md#2026-11-24-study-encodings"
 LOOPED, RECURSIVE_STUDY = f"{STUDY}-looped", f"{STUDY}-recursive"
 CANVAS, CONFIGS = f"{STUDY}-canvas", "results.md#all-configs"
-# By encoding: the trained model, the problems, and the Markdown file and column of its best figure.
+# By encoding: the trained model, the problems, and the Markdown file and column of its figure.
 ENCODINGS: dict[str, tuple[str, str, str, int]] = {
     "none": (GPT, "8 digits: ", LOOPED, 5),
     "learned": (GPT, "8 digits: ", CANVAS, 2),
@@ -57,7 +57,7 @@ ROWS = {
     "rope_2d": "addition/gpt_blanks",
     "sinusoidal": "gpt/small_sinusoidal",
 }
-# By family: its file, and the config with the best figure.
+# By family: its file, and the config with its figure.
 FAMILIES = {
     "cell model with several ops": ("cells/model", "quickstart"),
     "cell model that reads everything at once": ("cells/model", "generalise/lattice"),
@@ -98,7 +98,7 @@ HEAD = """\
 
 Every layout with a solution, the messages of its cells, and the models that are
 [proved](proof.md) correct on it; then every [position encoding](#position-encodings) and every
-[family of models](#families-of-models), each with the best figure in a table of the results or the
+[family of models](#families-of-models), each with a figure from a table of the results or the
 log.
 
     python docs/gallery.py                               # writes gallery.md
@@ -232,7 +232,7 @@ def figure(page: str, row: str, column: int) -> str:
 
 def encodings() -> Iterator[str]:
     """Yield a table row per position encoding."""
-    yield "| `position` | what it is | best figure | |\n|---|---|---|---|"
+    yield "| `position` | what it is | a figure | |\n|---|---|---|---|"
     for name, kind in POSITIONS.items():
         what = first_sentence(load_class(kind, Position, "position"))
         if name not in ENCODINGS:  # in a study that was not run yet
@@ -245,7 +245,7 @@ def encodings() -> Iterator[str]:
 
 def families() -> Iterator[str]:
     """Yield a table row per family of models."""
-    yield "| | config | parameters | best figure |\n|---|---|---|---|"
+    yield "| | config | parameters | a figure |\n|---|---|---|---|"
     for name, (module, config) in FAMILIES.items():
         shape, measured = (figure(CONFIGS, config, column) for column in (2, 3))
         link = f"[`{config}`](../configs/{config}.yaml)"
