@@ -55,7 +55,7 @@ def main() -> None:
         for name, solver in zip(names, solvers, strict=True):
             size, middle = find_checkpoint(name).stat().st_size, statistics.median(seconds[name])
             spread = f"{min(seconds[name]) * 1e3:.1f} to {max(seconds[name]) * 1e3:.1f}"
-            verdict = "proved" if solver.predictor.traits.certain else "not proved"
+            verdict = "proved" if solver.predictor.certain else "not proved"
             rows.append(
                 [name, f"{size:,}", f"{middle * 1e3:.1f} ({spread})", f"{middle / first:.2f}"]
             )

@@ -188,7 +188,7 @@ class Job(NamedTuple):
             "model": (predictor.model.config, predictor.max_steps),
             "start": predictor.options.start_seed,
             "sampling": predictor.options.sampling,
-            "solver": (solver.canvas, solver.voting, predictor.traits.certain),
+            "solver": (solver.canvas, solver.voting, predictor.certain),
             "records": (self.batch_size, self.canvases),
         }
         return hashlib.sha256(json.dumps(deciding, default=str).encode()).hexdigest()[:12]

@@ -29,7 +29,7 @@ from canvas.drawing import UNDEFINED, Drawing
 from canvas.task import Task
 from trm.cells.configs import CellConfig
 from trm.cells.table import CellTable, MemoTable, UnknownInputError
-from trm.solving.predictor import Predictor, Trace, Traits, batch_size
+from trm.solving.predictor import Predictor, Trace, batch_size
 from trm.solving.rows import FilledCanvases, Prediction, in_views
 
 if TYPE_CHECKING:
@@ -134,6 +134,9 @@ class CellPredictor(Predictor):
         max_steps: most supervision steps, each of all cells at once. None: as many as it takes.
     """
 
+    unit = "canvas"
+    translation_invariant = True
+
     def __init__(
         self,
         model: CellModel | LazyNetwork,
@@ -214,9 +217,9 @@ class CellPredictor(Predictor):
         self._double = self.model.H_init.dtype == torch.float64
 
     @property
-    def traits(self) -> Traits:  # type: ignore[override]
-        """Traits of the model now: `certain` is whether it is `proved`."""
-        return Traits("canvas", True, self.most_operands, certain=self.proved, doubt=self.doubt)
+    def certain(self) -> bool:  # type: ignore[override]
+        """True if the model is `proved`."""
+        return self.proved
 
     def _check_weights(self) -> None:
         """Forget the proof, and all that was computed before, if the weights have changed."""

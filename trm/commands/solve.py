@@ -179,7 +179,7 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
             given = (apply(solution.view, part[0]) for part in (drawing.canvases, drawing.given))
             console.print(Text("given, in an orientation that is unknown to the model:"))
             console.print(to_terminal(next(given), given=next(given)), "")
-        console.print(describe(solution, solver.predictor.traits.steps, small))
+        console.print(describe(solution, solver.predictor.steps_in_words, small))
         return solution
     from trm.solving.watching import solve_watched
 
@@ -201,7 +201,7 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
             time.sleep(pause)
 
         solution = solve_watched(solver, problem, show)
-    console.print(describe(solution, solver.predictor.traits.steps))
+    console.print(describe(solution, solver.predictor.steps_in_words))
     return solution
 
 
@@ -265,7 +265,7 @@ def _demo(args: Arguments) -> int:
     for i in range(SHOWN):
         solve_and_show(console, solver, shown[i : i + 1], watch=True)
     hundred = (100,) * len(task.longest)
-    if solver.predictor.traits.unit == "canvas" and solver.for_lengths(hundred) is not None:
+    if solver.predictor.unit == "canvas" and solver.for_lengths(hundred) is not None:
         problem = sample(task, 0, "test", 0, np.arange(1), hundred)
         start = time.perf_counter()
         with progress():

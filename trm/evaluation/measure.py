@@ -309,7 +309,7 @@ def _figures(solver: Solver, problems: Problems, batch_size: int, warm: bool) ->
         solutions += found
         seconds += time.perf_counter() - began
         wrong_rows += _wrong_rows(solver, drawing, found)
-        known = None if solver.predictor.traits.unit == "symbol" else written
+        known = None if solver.predictor.unit == "symbol" else written
         with part(between, end, len(problems)):
             forced = teacher_forced(solver.predictor, drawing, known)
         forced_rows += Share(int(forced.rows_exact.sum()), len(forced.rows_exact))

@@ -13,7 +13,7 @@ from trm.models.gpt import GPT, Generated
 from trm.models.sampling import Sampler
 from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.noise import generator_of
-from trm.solving.predictor import Predictor, Trace, Traits
+from trm.solving.predictor import Predictor, Trace
 from trm.solving.rows import FilledCanvases, Prediction
 
 FREE = -1  # a token that the model is to write
@@ -31,9 +31,10 @@ class GPTPredictor(Predictor):
     of them have.
     """
 
+    unit = "symbol"
+
     def __init__(self, model: GPT, calibration: Callable[[np.ndarray], np.ndarray]) -> None:
         self.model, self._calibration = model, calibration
-        self.traits = Traits("symbol")
         self.max_steps = model.config.loops if model.config.loops > 1 else None
 
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:

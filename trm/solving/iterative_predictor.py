@@ -10,7 +10,7 @@ from torch import Tensor
 from trm.models.iterative import IterativeModel, Loop, Settling
 from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.noise import Noise
-from trm.solving.predictor import Predictor, Trace, Traits
+from trm.solving.predictor import Predictor, Trace
 from trm.solving.rows import Prediction
 from trm.solving.surest import surest_first
 
@@ -59,7 +59,7 @@ class IterativePredictor(Predictor):
         if max_steps < 1:
             raise ValueError(f"a row takes at least one supervision step, not {max_steps}")
         self.model, self.max_steps, self._calibration = model, max_steps, calibration
-        self.traits = Traits("row", model.translation_invariant)
+        self.translation_invariant = model.translation_invariant
 
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         """Fill in masked rows, in as many supervision steps as each needs."""

@@ -108,7 +108,7 @@ def solve_given(solver: Solver, problems: Problems, drawing: Drawing) -> list[So
 
 def _fill_first_rows(solver: Solver, guesses: Sequence[Guess]) -> None:
     """Fill in the first row of each guess, if the model solves row by row."""
-    if solver.predictor.traits.unit != "row":
+    if solver.predictor.unit != "row":
         return
     for alike, joined in _batches(guesses):
         first = replace(joined, heights=joined.first_step + 1)

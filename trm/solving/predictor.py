@@ -24,32 +24,6 @@ OnStep = Callable[[int, np.ndarray, np.ndarray, np.ndarray], None]
 
 
 @dataclass(frozen=True)
-class Traits:
-    """Properties of a model that solving depends on.
-
-    Attributes:
-        unit: part of a solution that is filled in at once. A ``row`` in supervision steps, from the
-            rows above it; all rows of a ``canvas`` together, also in supervision steps, at least
-            when the model is watched; or one ``symbol`` of a sequence after the other, as a GPT.
-        translation_invariant: True if shifting all cells never changes the output.
-        most_operands: limit on a problem's operands; None: the task's.
-        certain: True if it is known to be correct at every length, upright.
-        doubt: why its confidence may be wrong although the problem is in range.
-    """
-
-    unit: Literal["row", "canvas", "symbol"] = "row"
-    translation_invariant: bool = False
-    most_operands: int | None = None
-    certain: bool = False
-    doubt: str = ""
-
-    @property
-    def steps(self) -> str:
-        """Name of the steps of a row."""
-        return "loops of a symbol" if self.unit == "symbol" else "supervision steps"
-
-
-@dataclass(frozen=True)
 class Sampling:
     """Settings of a GPT that draws its symbols, see `trm.models.sampling.Sampler`.
 
@@ -185,12 +159,28 @@ class Predictor(ABC):
     """Interface for solving with a model of any family.
 
     A family defines ``__call__``, which fills in one row of each canvas. The others follow from it.
+
+    Attributes:
+        model: the network, in evaluation mode, on the device where it is to run.
+        unit: part of a solution that is filled in at once. A ``row`` in supervision steps, from the
+            rows above it; all rows of a ``canvas`` together, also in supervision steps, at least
+            when the model is watched; or one ``symbol`` of a sequence after the other, as a GPT.
+        translation_invariant: True if shifting all cells never changes the output.
+        most_operands: limit on a problem's operands; None: the task's.
+        certain: True if the model is known to be correct at every length, upright.
+        doubt: why its confidence may be wrong although the problem is in range.
+        max_steps: most steps of a row, or loops of a symbol; None: not limited.
+        options: settings that do not belong to the model.
     """
 
-    model: Any  # the network, in evaluation mode, on the device where it is to run
-    traits: Traits = Traits()
+    model: Any
+    unit: Literal["row", "canvas", "symbol"] = "row"
+    translation_invariant: bool = False
+    most_operands: int | None = None
+    certain: bool = False
+    doubt: str = ""
+    max_steps: int | None = None
     options: Options = Options()
-    max_steps: int | None = None  # most steps of a row, or loops of a symbol; None: not limited
 
     @abstractmethod
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
@@ -253,23 +243,22 @@ class Predictor(ABC):
             ValueError: the model takes no supervision steps, has no states for noise, or writes no
                 symbols one by one.
         """
-        unit = self.traits.unit
-        if changes.get("sampling") and unit != "symbol":
+        if changes.get("sampling") and self.unit != "symbol":
             raise ValueError(
                 "sampling is for GPTs, which write symbol by symbol, and this model fills in whole "
                 "rows: leave out --temperature and --top-k"
             )
-        if changes.get("surest") and unit != "row":
+        if changes.get("surest") and self.unit != "row":
             raise ValueError(
                 "only a recursive model writes its surest cells first, and this is none: leave out "
                 "surest"
             )
-        if changes.get("noise") and unit != "row":
+        if changes.get("noise") and self.unit != "row":
             raise ValueError(
                 "noise is added to the states of a recursive model, and this model has none: leave "
                 "out --rollouts and --noise"
             )
-        if changes.get("start_seed") is not None and unit == "symbol":
+        if changes.get("start_seed") is not None and self.unit == "symbol":
             raise ValueError(
                 "--start noise is for models that take supervision steps, and this one takes none: "
                 "leave it out"
@@ -277,6 +266,11 @@ class Predictor(ABC):
         one = copy(self)
         one.options = replace(self.options, **changes)
         return one
+
+    @property
+    def steps_in_words(self) -> str:
+        """Name of the steps of a row."""
+        return "loops of a symbol" if self.unit == "symbol" else "supervision steps"
 
     @property
     def device(self) -> str:

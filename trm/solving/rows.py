@@ -110,7 +110,7 @@ def in_views(
     # Views keep the room of a solution on its canvas. Symbols that a model wrote outside this room
     # may wrap around the edge; undoing the view moves them back.
     viewed = apply_views(views, inputs)
-    if predictor.traits.translation_invariant:
+    if predictor.translation_invariant:
         ups, _, lefts, _ = possible_shifts(viewed != symbols.BLANK).tolist()
         views = [
             view._replace(down=view.down - up, right=view.right - left)

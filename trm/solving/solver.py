@@ -18,7 +18,7 @@ from trm.families import SHARING, load, moved
 from trm.runtime.progress import part
 from trm.solving.operand_swap import solve_in_both_orders
 from trm.solving.orientation import solve_given
-from trm.solving.predictor import Predictor, Sampling, Traits
+from trm.solving.predictor import Predictor, Sampling
 from trm.solving.rows import FilledCanvases, show_row_by_row
 from trm.solving.solution import Solution
 from trm.solving.voting import Decision, Vote, Voting, solve_by_vote
@@ -110,12 +110,12 @@ class Solver:
         if voting.symmetries is None:
             voting = replace(voting, symmetries=self.trained_symmetries)
         if set(voting.symmetries or ()) - {"e"}:
-            if predictor.traits.unit == "symbol":
+            if predictor.unit == "symbol":
                 raise ValueError(
                     "a GPT writes in one direction and cannot work on turned canvases: use only "
                     "shifts, --symmetries e"
                 )
-            if predictor.traits.unit == "canvas" and voting.per != "solution":
+            if predictor.unit == "canvas" and voting.per != "solution":
                 raise ValueError(
                     "this model recognises an upright solution, not an upright row: let solutions "
                     "vote, --vote-per solution"
@@ -192,7 +192,7 @@ class Solver:
         voting, on_row = self.voting, self.predictor.options.on_row
         if voting is None:
             written = self.predictor.free_running(drawing)
-            if on_row is not None and self.predictor.traits.unit != "row":
+            if on_row is not None and self.predictor.unit != "row":
                 show_row_by_row(written, drawing, on_row)
             return self.solutions(problems, drawing, written)
         if voting.orders == 2:
@@ -215,7 +215,7 @@ class Solver:
         confidence = np.nan_to_num(written.confidence)  # NaN if weights are far too large
         refuted = [operands in self.known_wrong for operands in problems.to_ints()]
         confidence = np.where(np.array(refuted, dtype=bool)[:, None], 0, confidence)
-        traits = self.predictor.traits
+        certain = self.predictor.certain  # once: some models compare their weights for it
         chains, solutions = written.longest_chain, []
         for i, operands in enumerate(problems.to_ints()):
             n = int(drawing.steps[i])
@@ -238,27 +238,27 @@ class Solver:
                     truth=drawing.truth[i] if isinstance(drawing, WorkedDrawing) else None,
                     answer_cells=() if reading is None else reading.answer_cells,
                     uncalibrated_reason=self._doubt(
-                        traits, operands, bool(in_range[i]), written.settled[i, :n]
+                        certain, operands, bool(in_range[i]), written.settled[i, :n]
                     ),
                 )
             )
         return solutions
 
     def _doubt(
-        self, traits: Traits, operands: tuple[int, ...], in_range: bool, settled: np.ndarray
+        self, certain: bool, operands: tuple[int, ...], in_range: bool, settled: np.ndarray
     ) -> str:
         """Return why the confidence in a solution is not calibrated; empty: it is.
 
         Args:
-            traits: of the model.
+            certain: whether the model is known to be correct.
             operands: of the problem.
             in_range: whether the model was trained on their lengths.
             settled: whether each row has settled, bool [rows].
         """
         options, reasons = self.predictor.options, list[str]()
-        if not traits.certain:
-            if traits.doubt:
-                reasons.append(traits.doubt)
+        if not certain:
+            if self.predictor.doubt:
+                reasons.append(self.predictor.doubt)
             if not in_range:
                 zero = self.task.smallest and 0 in operands
                 other = f"outside the lengths trained on ({self.trained_on})"
@@ -272,7 +272,7 @@ class Solver:
             reasons.append(str(options.sampling))
         if unsettled := [str(k + 1) for k, done in enumerate(settled) if not done]:
             named = ("row " if len(unsettled) == 1 else "rows ") + ", ".join(unsettled)
-            reasons.append(f"{named} did not settle within the {traits.steps}")
+            reasons.append(f"{named} did not settle within the {self.predictor.steps_in_words}")
         return "; ".join(reasons)
 
     @property
@@ -333,7 +333,7 @@ class Solver:
         Raises:
             ValueError: the layout or the model does not accept so many operands.
         """
-        most = self.predictor.traits.most_operands
+        most = self.predictor.most_operands
         if most is not None and len(lengths) > most:
             raise ValueError(
                 f"this model works with at most {most} operands, not with {len(lengths)}"
@@ -393,7 +393,7 @@ class Solver:
         short problems alone are rare. A model whose output depends on position therefore gets at
         least the size of the longest training problem.
         """
-        if self.canvas.cut and not self.predictor.traits.translation_invariant:
+        if self.canvas.cut and not self.predictor.translation_invariant:
             longest_rows, longest_columns = self.task.extent()
             rows, columns = max(rows, longest_rows), max(columns, longest_columns)
         return self.canvas.size(rows, columns)
@@ -414,7 +414,7 @@ class Solver:
     def _refused(self, problems: Problems) -> list[str | None]:
         """Return the reason why task, layout or model exclude each problem; else None."""
         found = self.task.refused(problems)
-        most, counts = self.predictor.traits.most_operands, problems.counts
+        most, counts = self.predictor.most_operands, problems.counts
         if most is None:
             return found
         return [

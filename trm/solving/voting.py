@@ -150,7 +150,7 @@ def solve_by_vote(
     """
     size = drawing.canvases.shape[1:]
     boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
-    anywhere = predictor.traits.translation_invariant
+    anywhere = predictor.translation_invariant
     views = [views_of(voting, size, *map(int, box), along_rows=anywhere) for box in boxes]
     if voting.per == "solution":
         return _by_solution(predictor, voting, drawing, *flattened(views), answers)

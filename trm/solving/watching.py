@@ -62,7 +62,7 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
             "let them vote per row, or watch one view"
         )
     drawing = solver.draw_worked(problem)
-    together = solver.predictor.traits.unit == "canvas" and voting is None
+    together = solver.predictor.unit == "canvas" and voting is None
     latest = Moment(drawing.masked[0], 0, None, masked=True)
     rows = [int(drawing.row_of_step(number)[0]) for number in range(int(drawing.steps[0]))]
 

@@ -291,7 +291,7 @@ class CanvasModule(L.LightningModule):
         problems, drawing = batch
         predictor = self.predictor() if calibrated else self.predictor(np.asarray)
         free = predictor.free_running(drawing)
-        known = None if predictor.traits.unit == "symbol" else free
+        known = None if predictor.unit == "symbol" else free
         forced = teacher_forced(predictor, drawing, known)
         solved = (free.canvases == drawing.truth).all(axis=(1, 2))
         rows, problem_count = len(forced.rows_exact), len(drawing)

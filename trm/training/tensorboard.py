@@ -215,7 +215,7 @@ class Pictures(L.Callback):
     def _draw_steps(self, trainer: L.Trainer, module: CanvasModule) -> None:
         """Draw the accuracy of rows after each supervision step, if the model has steps."""
         predictor, steps = module.predictor(), self._parts[0].forced.steps
-        if predictor.traits.unit == "row":
+        if predictor.unit == "row":
             seen = predictor.trace(steps.inputs[:_TRACED], steps.labels[:_TRACED])
             figure = steps_figure(np.stack([curve.right for curve in seen.curves], axis=1))
             add_image(trainer, "figures/supervision_steps", pixels(figure))

@@ -142,7 +142,7 @@ def test_a_model_of_any_state_solves_and_is_traced(kind):
     inputs[:, 1] = 13
     predictor = IterativePredictor(model, max_steps=5)
     assert predictor.at_once(9, 9)
-    assert not predictor.traits.translation_invariant
+    assert not predictor.translation_invariant
     filled, shown = predictor(inputs.numpy()), inputs.numpy()
     seen = IterativePredictor(model, 5).trace(shown, shown)
     assert (seen.answers == filled.canvases).all()

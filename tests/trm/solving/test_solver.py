@@ -17,7 +17,6 @@ from canvas.symbols import DIGIT_ZERO, MASK
 from trm import load_solver
 from trm.runtime.progress import listening
 from trm.solving.operand_swap import posterior
-from trm.solving.predictor import Traits
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
@@ -123,9 +122,7 @@ def test_a_canvas_has_half_its_margin_or_the_size_of_training():
     short, long = Problems.from_ints([(7, 8)]), Problems.from_ints([(7654321, 12345)])
     sizes = {}
     for anywhere in (True, False):
-        solver = Solver(
-            Oracle(traits=Traits(translation_invariant=anywhere)), task, Canvas(margin=0)
-        )
+        solver = Solver(Oracle(translation_invariant=anywhere), task, Canvas(margin=0))
         sizes[anywhere] = [solver.draw(one).canvases.shape[1:] for one in (short, long)]
     cut, longest, longer = sizes[True][0], task.extent(), sizes[True][1]
     assert cut < longest < longer

@@ -5,7 +5,7 @@ import pytest
 from tiny import tiny_trm
 
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.predictor import Predictor, Traits
+from trm.solving.predictor import Predictor
 from trm.solving.rows import Prediction
 from trm.solving.surest import surest_first
 
@@ -15,7 +15,7 @@ UNKNOWN = 9
 class Writing(Predictor):
     """A model that writes symbol by symbol."""
 
-    traits = Traits("symbol")
+    unit = "symbol"
 
     def __call__(self, inputs, rollouts=None):
         raise NotImplementedError

@@ -66,7 +66,7 @@ class BySolving:
 
     def __init__(self, solver: Solver):
         self.solver, self.task = solver, solver.task
-        self.most_operands = solver.predictor.traits.most_operands
+        self.most_operands = solver.predictor.most_operands
 
     def score(self, problems: Problems) -> np.ndarray:
         found = self.solver.solve(problems, with_truth=True)
