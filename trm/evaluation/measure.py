@@ -309,9 +309,8 @@ def _figures(solver: Solver, problems: Problems, batch_size: int, warm: bool) ->
         solutions += found
         seconds += time.perf_counter() - began
         wrong_rows += _wrong_rows(solver, drawing, found)
-        known = None if solver.predictor.unit == "symbol" else written
         with part(between, end, len(problems)):
-            forced = teacher_forced(solver.predictor, drawing, known)
+            forced = teacher_forced(solver.predictor, drawing, written)
         forced_rows += Share(int(forced.rows_exact.sum()), len(forced.rows_exact))
     height, width = solutions[0].canvas.shape
     solved, answered = [bool(s.exact) for s in solutions], [s.correct for s in solutions]

@@ -1,12 +1,12 @@
 """Single rows, each filled in from the true rows above it."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from canvas.drawing import RowSteps, WorkedDrawing, row_steps
 from trm.runtime.progress import report
+from trm.solving.predictor import Predictor
 from trm.solving.rows import FilledCanvases, Prediction
 
 
@@ -20,7 +20,7 @@ class TeacherForced(NamedTuple):
 
 
 def teacher_forced(
-    predictor: Callable[[np.ndarray], Prediction],
+    predictor: Predictor,
     drawing: WorkedDrawing,
     written: FilledCanvases | None = None,
 ) -> TeacherForced:
@@ -32,14 +32,14 @@ def teacher_forced(
     Args:
         predictor: fills in the masked row of each canvas.
         drawing: the problems with their solutions.
-        written: the free-running result of the same predictor: rows with only correct rows above
-            them are taken from it. None: all rows are solved, as a model has to that fills in
+        written: the free-running result of the same predictor; None: unknown. Rows with only
+            correct rows above them are taken from it, but not those of a model that fills in
             symbols, some of them between rows.
     """
     steps, size = row_steps(drawing), len(drawing)
     known = np.zeros(len(steps.step), dtype=bool)
     parts = []
-    if written is not None:
+    if written is not None and predictor.unit != "symbol":
         below_right = np.logical_and.accumulate(drawing.rows_right(written.canvases), axis=1)
         below_right = np.pad(below_right, ((0, 0), (1, 0)), constant_values=True)
         known = below_right[steps.problem, steps.step]

@@ -291,8 +291,7 @@ class CanvasModule(L.LightningModule):
         problems, drawing = batch
         predictor = self.predictor() if calibrated else self.predictor(np.asarray)
         free = predictor.free_running(drawing)
-        known = None if predictor.unit == "symbol" else free
-        forced = teacher_forced(predictor, drawing, known)
+        forced = teacher_forced(predictor, drawing, free)
         solved = (free.canvases == drawing.truth).all(axis=(1, 2))
         rows, problem_count = len(forced.rows_exact), len(drawing)
         metrics: Means = {
