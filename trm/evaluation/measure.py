@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -52,11 +52,11 @@ from trm.evaluation.models import check_models, describe_all
 from trm.evaluation.statistics import Share
 from trm.io.csv_records import write_csv
 from trm.io.files import make_own_folder, read_object, versions, write_json, writing
+from trm.runtime import progress
 from trm.runtime.devices import join_processes, make_files, open_devices
 from trm.runtime.flops import counted_flops
 from trm.runtime.limits import lacks_memory
 from trm.runtime.precision import FLOAT32
-from trm.runtime.progress import part
 from trm.solving.orientation import relative
 from trm.solving.predictor import Sampling
 from trm.solving.solution import Solution, unset_columns
@@ -85,10 +85,11 @@ class EvaluationSettings:
     sampling: Sampling | None = None  # of a GPT; None: the likeliest symbols
 
     @property
-    def parts(self) -> list[int]:
-        """First problems of the parts of a cell: as many together as fit a batch with all views."""
-        unit = max(8, self.batch_size // (self.voting.samples if self.voting else 1))
-        return [*range(0, self.problems, unit)]
+    def parts(self) -> list[range]:
+        """Problems of each part of a cell: as many together as fit a batch with all views."""
+        size = max(8, self.batch_size // (self.voting.samples if self.voting else 1))
+        every = range(self.problems)
+        return [every[first : first + size] for first in every[::size]]
 
     def key(self, device: str) -> str:
         """Hash all that affects figures on cpu, cuda or mps, except checkpoint and size."""
@@ -137,23 +138,21 @@ def measure(
     join_processes(fabric)
     key = settings.key(fabric.device.type)
     sizes = list(product(settings.rows, settings.columns))
-
     parts = settings.parts
-    step = parts[1] if len(parts) > 1 else settings.problems
 
-    def file_of(model: dict[str, Any], size: tuple[int, int], start: int) -> Path:
-        name = "{}x{}".format(*size) + (f"-{start}" if len(parts) > 1 else "")
+    def file_of(model: dict[str, Any], size: tuple[int, int], part: range) -> Path:
+        name = "{}x{}".format(*size) + (f"-{part.start}" if len(parts) > 1 else "")
         return output / f"cells/{model['sha256'][:12]}-{key}" / f"{name}.json"
 
     # The large cells first; two checkpoints may be the same one.
     items = {
-        file_of(model, size, start): (find_checkpoint(model["checkpoint"]), size, start)
-        for model, size, start in product(models, sorted(sizes, key=lambda n: -prod(n)), parts)
+        file_of(model, size, part): (find_checkpoint(model["checkpoint"]), size, part)
+        for model, size, part in product(models, sorted(sizes, key=lambda n: -prod(n)), parts)
     }
     loaded = dict[Path, Solver]()  # the current checkpoint's solver; its items are consecutive
 
-    def measured(item: tuple[Path, tuple[int, int], int]) -> dict[str, Any]:
-        checkpoint, size, start = item
+    def measured(item: tuple[Path, tuple[int, int], range]) -> dict[str, Any]:
+        checkpoint, size, part = item
         cold = checkpoint not in loaded
         if cold:
             loaded.clear()  # frees memory first
@@ -161,9 +160,7 @@ def measure(
             solver = load_solver(checkpoint, settings.steps, **options)
             solver = solver.from_noise() if settings.start == "noise" else solver
             loaded[checkpoint] = solver.sampled(settings.sampling)
-        arguments = (settings.problems, settings.seed, settings.batch_size)
-        of_cell = Part(start, start + step, cold)
-        return measure_cell(loaded[checkpoint], settings.axes, size, *arguments, of_cell)
+        return measure_part(loaded[checkpoint], settings, size, part, cold)
 
     def is_measured(file: Path) -> bool:
         cell = read_object(file) or {}
@@ -175,13 +172,13 @@ def measure(
     if not fabric.is_global_zero:
         return None
     for model in models:
-        found = [[read_object(file_of(model, size, n)) or {} for n in parts] for size in sizes]
+        found = [[read_object(file_of(model, size, p)) or {} for p in parts] for size in sizes]
         model["cells"] = [*map(joined, found)]
 
     def records() -> Iterator[dict[str, Any]]:
-        for model, size, start in product(models, sizes, parts):
+        for model, size, part in product(models, sizes, parts):
             about = {"model": model["name"], **dict(zip(settings.axes, size, strict=True))}
-            for record in (read_object(file_of(model, size, start)) or {})[_RECORDS]:
+            for record in (read_object(file_of(model, size, part)) or {})[_RECORDS]:
                 yield about | record
 
     lines, table = (output / name for name in RECORDS)
@@ -197,14 +194,6 @@ def measure(
     return Grid(json.loads(json.dumps(grid)))  # equal to the grid read from the file
 
 
-class Part(NamedTuple):
-    """Some problems of a cell."""
-
-    start: int  # index of the first one
-    stop: int
-    cold: bool = False  # whether the model has not run in this process yet
-
-
 def measure_cell(
     solver: Solver,
     axes: tuple[str, str],
@@ -212,44 +201,65 @@ def measure_cell(
     problems: int = 128,
     seed: int = 0,
     batch_size: int = 128,
-    part: Part | None = None,
 ) -> dict[str, Any]:
-    """Measure one cell of one model, or a part of it; see `EvaluationSettings` for the arguments.
+    """Measure one cell of one model; see `EvaluationSettings` for the arguments.
 
-    Returns a `trm.evaluation.grid.CellData`; of a part also the records of its problems.
+    Returns a `trm.evaluation.grid.CellData`.
 
     Raises:
         ValueError: the device has too little memory for the batch.
     """
-    on_canvas, drawn, reason = fitted(solver, axes, size, problems, seed)
-    if part is not None:
-        drawn = drawn[part.start : part.stop]
+    row, column = size
+    settings = EvaluationSettings(axes, (row,), (column,), problems, seed, batch_size=batch_size)
+    return joined([measure_part(solver, settings, size, range(problems))])
+
+
+def measure_part(
+    solver: Solver,
+    settings: EvaluationSettings,
+    size: tuple[int, int],
+    part: range,
+    cold: bool = True,
+) -> dict[str, Any]:
+    """Measure some problems of a cell, with one model.
+
+    Args:
+        solver: of the model.
+        settings: of the evaluation.
+        size: of the cell.
+        part: the problems, one of `EvaluationSettings.parts`. FLOPs are counted in the first part.
+        cold: whether the model has not run in this process yet; it then solves one problem more.
+
+    Returns:
+        A `trm.evaluation.grid.CellData`, and the records of the problems.
+
+    Raises:
+        ValueError: the device has too little memory for the batch.
+    """
+    axes = settings.axes
+    on_canvas, drawn, reason = fitted(solver, axes, size, settings.problems, settings.seed)
+    drawn, first = drawn[part.start : part.stop], part.start == 0
     cell = empty_cell(size, region_of(solver, axes, size)) | {
         "applicable": on_canvas is not None,
         "problems": len(drawn),
         "reason": reason,
+        _RECORDS: [],
     }
-    if part is not None:
-        cell[_RECORDS] = []
     if on_canvas is None or reason is not None or not len(drawn):
         return cell
     try:
-        first = part is None or part.start == 0
-        warm = first or (part is not None and part.cold)
-        found = _figures(on_canvas, drawn, batch_size, warm)
-        if not first:
-            found["flops_per_problem"] = None
-        if part is None:
-            del found[_RECORDS]
-        return cell | found
+        found = _figures(on_canvas, drawn, settings.batch_size, warm=first or cold)
     except (MemoryError, RuntimeError) as error:
         if not lacks_memory(error):
             raise
         raise ValueError(
             f"{size_name(axes, size, solver.task.unit)}: there is too little memory for "
-            f"{min(batch_size, len(drawn))} problems at once. Use a smaller --batch-size, or "
-            "smaller sizes"
+            f"{min(settings.batch_size, len(drawn))} problems at once. Use a smaller "
+            "--batch-size, or smaller sizes"
         ) from None
+    if not first:
+        found["flops_per_problem"] = None
+    return cell | found
 
 
 def joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -288,7 +298,7 @@ def _figures(solver: Solver, problems: Problems, batch_size: int, warm: bool) ->
     wrong_rows: list[WrongRow] = []
     forced_rows, seconds = Share(0, 0), 0.0
     solver = replace(solver, predictor=solver.predictor.with_options())  # without cached results
-    with counted_flops() as counter, part(0, 0, 1):
+    with counted_flops() as counter, progress.part(0, 0, 1):
         if warm:
             solver.solve(problems[:1])  # also warms up the device for the timed runs
     cells = solver.draw_worked(problems[:1]).truth.size
@@ -300,7 +310,7 @@ def _figures(solver: Solver, problems: Problems, batch_size: int, warm: bool) ->
         between, end = start + solving * len(batch), start + len(batch)
         drawing = solver.draw_worked(batch)
         began, written = time.perf_counter(), None
-        with part(start, between, len(problems)):
+        with progress.part(start, between, len(problems)):
             if solver.voting is None:
                 written = solver.predictor.free_running(drawing)
                 found = solver.solutions(batch, drawing, written)
@@ -309,7 +319,7 @@ def _figures(solver: Solver, problems: Problems, batch_size: int, warm: bool) ->
         solutions += found
         seconds += time.perf_counter() - began
         wrong_rows += _wrong_rows(solver, drawing, found)
-        with part(between, end, len(problems)):
+        with progress.part(between, end, len(problems)):
             forced = teacher_forced(solver.predictor, drawing, written)
         forced_rows += Share(int(forced.rows_exact.sum()), len(forced.rows_exact))
     height, width = solutions[0].canvas.shape

@@ -22,7 +22,13 @@ from trm.evaluation import measure as measuring
 from trm.evaluation.diagnosis import Kind
 from trm.evaluation.grid import KEYS, empty_cell, read_grid
 from trm.evaluation.grid_cells import FIRST, SECOND, cell_problems
-from trm.evaluation.measure import EvaluationSettings, joined, measure, measure_cell
+from trm.evaluation.measure import (
+    EvaluationSettings,
+    joined,
+    measure,
+    measure_cell,
+    measure_part,
+)
 from trm.io.files import versions
 from trm.runtime.processes import ending_by_signals
 from trm.runtime.progress import Meter, listening
@@ -263,11 +269,11 @@ def sizes(monkeypatch) -> list[tuple[int, int]]:
     """The sizes of the cells that are measured, as they are."""
     done: list[tuple[int, int]] = []
 
-    def watched(solver, axes, size, *more):
+    def watched(solver, settings, size, *more):
         done.append(size)
-        return measure_cell(solver, axes, size, *more)
+        return measure_part(solver, settings, size, *more)
 
-    monkeypatch.setattr(measuring, "measure_cell", watched)
+    monkeypatch.setattr(measuring, "measure_part", watched)
     return done
 
 
@@ -336,20 +342,20 @@ def test_a_stopped_or_finished_evaluation_continues(
 ):
     whole = evaluate(checkpoint, tmp_path / "whole")
     sizes.clear()
-    watched = measuring.measure_cell
+    watched = measuring.measure_part
 
     def interrupted(*arguments):
         if len(sizes) == 2:
             os.kill(os.getpid(), signal.SIGTERM)  # in the middle of a cell
         return watched(*arguments)
 
-    monkeypatch.setattr(measuring, "measure_cell", interrupted)
+    monkeypatch.setattr(measuring, "measure_part", interrupted)
     with pytest.raises(SystemExit) as stop, ending_by_signals():
         evaluate(checkpoint, tmp_path / "halves")
     assert stop.value.code == 143
     assert sizes == [(3, 2), (3, 1)]
     assert not (tmp_path / "halves/grid.json").exists()
-    monkeypatch.setattr(measuring, "measure_cell", watched)
+    monkeypatch.setattr(measuring, "measure_part", watched)
     halves = evaluate(checkpoint, tmp_path / "halves")
     assert "2 of 4 cells are done already" in capsys.readouterr().out
     assert sizes == [(3, 2), (3, 1), (1, 2), (1, 1)]
@@ -369,7 +375,7 @@ def test_a_stopped_or_finished_evaluation_continues(
 
 def test_parts_of_a_cell_together_are_the_cell(checkpoint, tmp_path):
     settings = replace(ONE, problems=20, batch_size=8)
-    assert settings.parts == [0, 8, 16]
+    assert settings.parts == [range(8), range(8, 16), range(16, 20)]
     whole = evaluate(checkpoint, tmp_path / "whole", replace(settings, batch_size=20))
     parts = evaluate(checkpoint, tmp_path / "parts", settings)
     names = {file.name for file in (tmp_path / "parts").glob("cells/*/*")}
