@@ -39,10 +39,12 @@ class Drawing:
         """Return the problems with these indices, int64 [N], in any order, or repeated."""
         return replace(self, **{name: part[index] for name, part in vars(self).items()})
 
-    def answer_cells(self, step: np.ndarray | int) -> np.ndarray:
+    def cells_of_step(self, step: np.ndarray | int) -> np.ndarray:
         """Return the cells that a step fills in, bool [B, H, W]: its full row but given cells."""
         row = np.arange(self.canvases.shape[1]) == self.row_of_step(step)[:, None]
         return row[:, :, None] & ~self.given
+
+    answer_cells = cells_of_step  # its released name
 
     @property
     def unknown(self) -> np.ndarray:

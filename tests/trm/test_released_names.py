@@ -11,6 +11,8 @@ import pytest
 import torch
 
 from canvas.choices import class_name
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems
 from trm.cells.model import CellModel
 from trm.checkpoints import CHECKPOINT_KEY, SHIPPED
 from trm.checkpoints.content import load_checkpoint
@@ -36,6 +38,11 @@ def test_a_class_is_imported_by_its_released_name(name):
     module, _, own = name.rpartition(".")
     found = getattr(importlib.import_module(module), own)
     assert found is load(RENAMED.get(name, today(name)))
+
+
+def test_a_method_works_by_its_released_name():
+    drawing = Multiplication("lattice").canvas_layout.draw(Problems.from_ints([(12, 34)]))
+    assert (drawing.answer_cells(1) == drawing.cells_of_step(1)).all()
 
 
 @pytest.mark.parametrize(("old", "new"), MODULES.items())

@@ -75,7 +75,7 @@ def load_puzzle_solver(
     with fitting(path):
         form = restored(PuzzleFormat, data["puzzles"])
         found = predictor_of(about, network_weights(content), steps)
-        predictor: Any = found.with_options(filled_in=form.asked, surest=surest)
+        predictor: Any = found.with_options(unknown=form.unknown_cells, surest=surest)
         symmetries, shifted = checked_symmetries(data), bool(data.get("shifted"))
     to_device(predictor.model.eval(), device)
     return PuzzleSolver(predictor, form, symmetries, shifted, voting, path)

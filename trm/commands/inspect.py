@@ -119,7 +119,7 @@ def run(args: Arguments) -> int:
     by_row = solver.predictor.unit == "row"
     if not by_row and not args.saliency:
         args.refuse("attention is shown only for recursive models", "cell")
-    if args.saliency and not drawing.answer_cells(row)[0][cell]:
+    if args.saliency and not drawing.cells_of_step(row)[0][cell]:
         raise ValueError(
             f"--saliency explains a cell that row {row + 1} fills in: --cell names another one"
         )
@@ -190,7 +190,7 @@ def _watch(args: Arguments, solver: Solver, drawing: WorkedDrawing, row: int) ->
     problems, number = solver.task.parsed([args.problem]), int(drawing.steps[0])
     moments: list[Moment] = []
     solution = solve_watched(solver, problems, moments.append)
-    answer = np.stack([drawing.answer_cells(step)[0] for step in range(number)])
+    answer = np.stack([drawing.cells_of_step(step)[0] for step in range(number)])
     if getattr(solver.predictor.model.config, "codes", None):
         met = drawing.masked.repeat(number, axis=0)  # in training all rows were masked
     elif solver.predictor.unit == "canvas" and solver.voting is None:
@@ -407,7 +407,7 @@ def _chosen(cell: tuple[int, int] | None, drawing: WorkedDrawing, row: int) -> t
     """Return the cell whose attention is shown, counted from 0."""
     height, width = drawing.canvases.shape[1:]
     if cell is None:
-        cells = np.argwhere(drawing.answer_cells(row)[0] & (drawing.truth[0] != symbols.BLANK))
+        cells = np.argwhere(drawing.cells_of_step(row)[0] & (drawing.truth[0] != symbols.BLANK))
         return tuple(map(int, cells[len(cells) // 2]))  # type: ignore[return-value]
     if cell[0] > height or cell[1] > width:
         raise ValueError(

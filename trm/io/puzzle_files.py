@@ -84,7 +84,7 @@ class PuzzleFormat:
         """Return the cells of puzzles that are filled in, bool of the shape of ``inputs``."""
         return inputs == inputs if self.pad is None else inputs != self.pad
 
-    def asked(self, inputs: Any) -> Any:
+    def unknown_cells(self, inputs: Any) -> Any:
         """Return the cells that a model fills in, bool of the shape of ``inputs``."""
         if not self.unknown:
             return self.inside(inputs)

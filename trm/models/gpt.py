@@ -17,8 +17,9 @@ values are then kept for every loop of every block, so that decoding with a cach
 With ``halting`` the number of loops adapts to the token (Graves 2016, "Adaptive Computation Time
 for Recurrent Neural Networks"). A head reads the state after each loop and predicts "the likeliest
 token is correct", as that of the tiny recursive model predicts "the row is correct". A token is
-written when its halt logit is above 0 and it has not changed for `trm.models.iterative.CALM_STEPS`
-loops, or after the last loop. Later loops read a token only when a later token needs them.
+written when its halt logit is above 0 and it has not changed for
+`trm.models.iterative.UNCHANGED_STEPS` loops, or after the last loop. Later loops read a token only
+when a later token needs them.
 """
 
 import math

@@ -24,7 +24,7 @@ STATES = {
     "z_H": "float [B, S, D], the answer so far, after a supervision step",
     "z_L": "float [B, S, D], the reasoning, after a supervision step",
 }
-CALM_STEPS = 2  # consecutive unchanged steps after which a trusted answer has settled
+UNCHANGED_STEPS = 2  # consecutive unchanged steps after which a trusted answer has settled
 
 
 def recur(
@@ -186,22 +186,22 @@ class Settling:
     A looped GPT uses it on single tokens, over loops.
 
     A row has settled, and its sample may stop, when its halt logit is above 0 and it has not
-    changed for `CALM_STEPS` steps. The halting head alone stops too early: some rows that it trusts
-    still change, mostly for the better. One unchanged step is not enough either: in a row longer
-    than those of training, a carry may still be under way.
+    changed for `UNCHANGED_STEPS` steps. The halting head alone stops too early: some rows that it
+    trusts still change, mostly for the better. One unchanged step is not enough either: in a row
+    longer than those of training, a carry may still be under way.
     """
 
-    def __init__(self, masked: Tensor, patience: int | None = None) -> None:
+    def __init__(self, unknown: Tensor, patience: int | None = None) -> None:
         """Begin before the first step.
 
         Args:
-            masked: cells to fill in, which alone are compared, bool [B, H, W].
+            unknown: cells to fill in, which alone are compared, bool [B, H, W].
             patience: consecutive unchanged steps after which a row has settled whatever its halt
                 logit; None: never.
         """
-        self.masked, self.patience = masked, patience
+        self.unknown, self.patience = unknown, patience
         self.before: Tensor | None = None
-        self.calm = torch.zeros(len(masked), dtype=torch.long, device=masked.device)
+        self.unchanged = torch.zeros(len(unknown), dtype=torch.long, device=unknown.device)
 
     def seen(self, cells: Tensor, halt_logits: Tensor) -> Tensor:
         """Return the rows that have settled after one more step, bool [B].
@@ -211,15 +211,15 @@ class Settling:
             halt_logits: [B], above 0 where the model predicts that the row is correct.
         """
         if self.before is not None:  # before the first step there was no answer to keep
-            unchanged = ((cells == self.before) | ~self.masked).all(-1).all(-1)
-            self.calm = (self.calm + 1) * unchanged
+            same = ((cells == self.before) | ~self.unknown).all(-1).all(-1)
+            self.unchanged = (self.unchanged + 1) * same
         self.before = cells
-        settled = (halt_logits > 0) & (self.calm >= CALM_STEPS)
-        return settled if self.patience is None else settled | (self.calm >= self.patience)
+        settled = (halt_logits > 0) & (self.unchanged >= UNCHANGED_STEPS)
+        return settled if self.patience is None else settled | (self.unchanged >= self.patience)
 
     def keep(self, index: Tensor) -> None:
         """Continue with the rows of a mask, bool [B]."""
-        self.masked, self.calm = self.masked[index], self.calm[index]
+        self.unknown, self.unchanged = self.unknown[index], self.unchanged[index]
         self.before = None if self.before is None else self.before[index]
 
 

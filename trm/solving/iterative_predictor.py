@@ -65,7 +65,7 @@ class IterativePredictor(Predictor):
         """Fill in masked rows, in as many supervision steps as each needs."""
         if self.options.surest is None:
             return self._filled_in(inputs, rollouts)[0]
-        unknown = self.options.filled_in(inputs)
+        unknown = self.options.unknown(inputs)
         return surest_first(self._filled_in, inputs, rollouts, unknown, self.options.surest)
 
     @standard_settings()
@@ -95,7 +95,7 @@ class IterativePredictor(Predictor):
         """Yield at most ``steps`` supervision steps; settled rows drop out of the batch."""
         tokens, options = tensor_for(self.model, inputs), self.options
         loop = Loop(self.model, tokens)
-        settling = Settling(options.filled_in(tokens), options.patience)
+        settling = Settling(options.unknown(tokens), options.patience)
         samples = torch.arange(len(tokens), device=tokens.device)
         noise = Noise(options, inputs, rollouts)
         noise.start(loop)
@@ -104,7 +104,7 @@ class IterativePredictor(Predictor):
             loop.step()
             logits, halt_logits = loop.read()
             cells = logits.argmax(dim=-1).to(tokens.dtype)
-            confidence = self._confidence(logits, halt_logits, settling.masked)
+            confidence = self._confidence(logits, halt_logits, settling.unknown)
             settled = settling.seen(cells, halt_logits)
             last = settled & options.halt if number < steps else torch.ones_like(settled)
             yield Step(number, samples, confidence, logits, cells, settled, last)
@@ -116,18 +116,18 @@ class IterativePredictor(Predictor):
                 settling.keep(~last)
                 noise.keep(~last)
 
-    def _confidence(self, logits: Tensor, halt_logits: Tensor, filled_in: Tensor) -> Tensor:
+    def _confidence(self, logits: Tensor, halt_logits: Tensor, unknown: Tensor) -> Tensor:
         """Return the confidence in the row of each sample, float32 [N].
 
         Args:
             logits: of all cells' symbols, float [N, H, W, V].
             halt_logits: of "the row is correct", float [N].
-            filled_in: bool [N, H, W].
+            unknown: cells to fill in, bool [N, H, W].
         """
         head = halt_logits.float().sigmoid()
         if self._calibration is None:
             return head
-        log_p = logits.float().log_softmax(dim=-1).amax(dim=-1).masked_fill(~filled_in, 0)
+        log_p = logits.float().log_softmax(dim=-1).amax(dim=-1).masked_fill(~unknown, 0)
         cells = self._calibration(log_p.flatten(1).amin(dim=1).cpu().numpy())
         return head.minimum(torch.from_numpy(cells).to(head))
 

@@ -55,7 +55,7 @@ class Sampling:
 
 
 def masked(inputs: Any) -> Any:
-    """Return the masked cells of canvases, bool [B, H, W], of ids, uint8 [B, H, W]."""
+    """Return the masked cells of canvases of ids, bool of the shape of ``inputs``."""
     return inputs == symbols.MASK
 
 
@@ -67,7 +67,7 @@ class Options:
         ValueError: the patience, or the number of cells written at a time, is below 1.
     """
 
-    filled_in: Callable[[Any], Any] = masked  # returns the cells to fill in, as `masked` does
+    unknown: Callable[[Any], Any] = masked  # returns the cells to fill in, as `masked` does
     halt: bool = True  # False: no row stops before the most supervision steps
     # Unchanged steps after which a row stops even if the model predicts that it is incorrect, as in
     # a view that it was trained to reject; None: it goes on.

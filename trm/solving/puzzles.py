@@ -135,7 +135,7 @@ class PuzzleSolver:
         ]
         of, every = flattened(views)
         seen = in_views(self.predictor, inputs[of], every)
-        voted, decisions = vote_on(voting.vote, seen, of, inputs, self.format.asked(inputs))
+        voted, decisions = vote_on(voting.vote, seen, of, inputs, self.format.unknown_cells(inputs))
         agreement = np.array([decision.agreement for decision in decisions], np.float32)
         figures = voted.confidence, voted.steps, voted.settled
         return SolvedPuzzles(voted.canvases, *figures, np.bincount(of), agreement)
@@ -178,4 +178,4 @@ class PuzzleSolver:
         predictor.max_steps = steps or predictor.max_steps  # of this copy
         predictor(inputs)
         cells, confidence = (np.stack(part) for part in zip(*seen, strict=True))
-        return np.where(self.format.asked(inputs), cells, inputs), confidence
+        return np.where(self.format.unknown_cells(inputs), cells, inputs), confidence

@@ -63,7 +63,7 @@ def fill_row_by_row(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -
     for step in range(most := int(drawing.steps.max())):
         report("rows", step, most, solving=True)
         active = np.flatnonzero(drawing.steps > step)
-        answer = drawing.answer_cells(step)[active]
+        answer = drawing.cells_of_step(step)[active]
         inputs = np.where(answer, np.uint8(symbols.MASK), canvases[active])
         if on_row:
             shown = canvases.copy()
@@ -83,7 +83,7 @@ def show_row_by_row(filled: FilledCanvases, drawing: Drawing, on_row: OnRow) -> 
     """Call ``on_row`` before and after each row of canvases that were filled all at once."""
     shown, height = drawing.canvases, drawing.canvases.shape[1]
     for step in range(int(drawing.steps.max())):  # the last one uncovers all
-        masked = drawing.answer_cells(step) & (drawing.steps > step)[:, None, None]
+        masked = drawing.cells_of_step(step) & (drawing.steps > step)[:, None, None]
         on_row(step, np.where(masked, np.uint8(symbols.MASK), shown))
         done = np.arange(height) <= drawing.row_of_step(step)[:, None]
         done |= (drawing.steps <= step + 1)[:, None]

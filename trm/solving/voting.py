@@ -159,7 +159,7 @@ def solve_by_vote(
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
         back, every = flattened([views[problem] for problem in active])
         seen = in_views(predictor, inputs[back], every)
-        voted, found = vote_on(voting.vote, seen, back, inputs, drawing.answer_cells(step)[active])
+        voted, found = vote_on(voting.vote, seen, back, inputs, drawing.cells_of_step(step)[active])
         for problem, decision in zip(active, found, strict=True):
             decisions[problem].append(decision)
         return voted

@@ -78,7 +78,7 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
         if together:
             filled, sure = drawing.unknown[0], {row: float(confidence[0, row]) for row in rows}
         else:
-            filled = drawing.answer_cells(latest.number - 1)[0]
+            filled = drawing.cells_of_step(latest.number - 1)[0]
             sure = {rows[latest.number - 1]: float(confidence[0])}
         sure = {row: value for row, value in sure.items() if not np.isnan(value)}
         canvas = np.where(filled, cells[0], latest.canvas)

@@ -88,7 +88,7 @@ class PuzzleSamples(Dataset):
             arrays["inputs"] = reveal(*batch, self.revealed, key)
         learned = batch.answer
         if self.puzzles.format.unknown:
-            learned = learned & self.puzzles.format.asked(arrays["inputs"])
+            learned = learned & self.puzzles.format.unknown_cells(arrays["inputs"])
         own = np.zeros_like(learned)
         if self.revealed_own:
             drawn = random_shares(random_words(keys(self.seed, "train", 0, index, _OWN), 1))
@@ -223,7 +223,7 @@ class PuzzleDataModule(EpochDataModule):
                 "tells from those to fill in: set data.revealed and data.unknown, too"
             )
         solved = self.training.labels[self.training.answer]
-        if self.format.asked(solved).any():
+        if self.format.unknown_cells(solved).any():
             raise ValueError(
                 f"data.revealed_own: in these puzzles a solution has the symbol "
                 f"{self.format.unknown!r} of the cells to fill in, so that what a model has "

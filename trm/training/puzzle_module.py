@@ -92,7 +92,7 @@ class PuzzleModule(IterativeModule):
             )
 
     def predictor(self, calibration: Calibrate | None = None) -> IterativePredictor:
-        return super().predictor(calibration).with_options(filled_in=self.data.format.asked)
+        return super().predictor(calibration).with_options(unknown=self.data.format.unknown_cells)
 
     def steps_of(self, batch: PuzzleBatch) -> PuzzleBatch:  # type: ignore[override]
         return batch

@@ -214,7 +214,7 @@ class RowStepSamples(TrainingSamples):
             arrays, more["correct"] = self._with_turned(arrays, given, kind, epoch, index)
             if self.negatives.own:
                 own = (kind == SampleKind.OWN) & (steps.step > 0)
-                above = drawing.answer_cells(steps.step - 1) & own[:, None, None]
+                above = drawing.cells_of_step(steps.step - 1) & own[:, None, None]
                 more["above"] = _whole_rows(inserted, above)
         else:
             arrays = self._transformed(arrays, epoch, index)

@@ -190,7 +190,7 @@ def test_a_watcher_sees_rows_masked_and_then_written():
     assert [step for step, _ in frames] == [0, 0, 1, 1, 2, 2, 3, 3]
     for step, (before, after) in enumerate(zip(frames[::2], frames[1::2], strict=True)):
         masked = before[1] == MASK
-        there = drawing.answer_cells(step) & (drawing.steps > step)[:, None, None]
+        there = drawing.cells_of_step(step) & (drawing.steps > step)[:, None, None]
         assert (masked == there).all()
         assert (after[1][there] == drawing.truth[there]).all()
     assert (frames[-1][1] == drawing.truth).all()

@@ -8,7 +8,7 @@ from tiny import tiny_trm
 from canvas.drawing import WorkedDrawing, row_steps
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
-from trm.models.iterative import CALM_STEPS, Loop, Settling
+from trm.models.iterative import UNCHANGED_STEPS, Loop, Settling
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.calibration import Calibration
 from trm.solving.iterative_predictor import IterativePredictor, Step
@@ -121,7 +121,7 @@ def sometimes_halting() -> tuple[TinyRecursiveModel, np.ndarray]:
         halt_logits.append(halt.detach().numpy())
     stayed = np.array(canvases[1:]) == np.array(canvases[:-1])
     same = (stayed | (inputs != MASK)).all(axis=(2, 3))
-    assert CALM_STEPS == 2  # rows have stayed the same for the last two steps
+    assert UNCHANGED_STEPS == 2  # rows have stayed the same for the last two steps
     trust = np.where(same[1:] & same[:-1], np.stack(halt_logits)[2:], -np.inf)
     with torch.no_grad():
         model.halt_head.bias -= float(np.median(trust.max(axis=0))) + 1e-3

@@ -70,7 +70,7 @@ def test_a_puzzle_without_unknown_cells_takes_no_pass():
 def test_all_cells_at_a_time_are_the_one_pass_of_before():
     predictor = IterativePredictor(tiny_trm(), 3)
     inputs = np.random.default_rng(0).integers(0, 12, (4, 5, 5)).astype(np.uint8)
-    predictor = predictor.with_options(filled_in=lambda cells: cells == 3)
+    predictor = predictor.with_options(unknown=lambda cells: cells == 3)
     together, at_once = predictor(inputs), predictor.with_options(surest=25)(inputs)
     asked = inputs == 3
     assert asked.any(axis=(1, 2)).all()

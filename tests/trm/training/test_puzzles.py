@@ -426,7 +426,7 @@ def test_known_cells_are_copied_and_not_learned(arrays):
     assert torch.equal(batch["answer"], unknown)
     assert torch.equal(batch["labels"] == IGNORE, ~unknown)
     model = tiny_trm(height=4, width=4, vocab_size=6, position="learned_2d")
-    predictor = IterativePredictor(model, 1).with_options(filled_in=puzzles.format.asked)
+    predictor = IterativePredictor(model, 1).with_options(unknown=puzzles.format.unknown_cells)
     solved = PuzzleSolver(predictor, puzzles.format).solve(puzzles.inputs)
     known = puzzles.inputs > 1
     assert (solved.canvases == puzzles.inputs)[known].all()
@@ -495,7 +495,7 @@ def test_votes_are_counted_in_the_puzzles_own_frame(symmetries):
     """A model that depends on places votes as its answers, turned back, say."""
     puzzles = padded(5)
     model = tiny_trm(height=4, width=4, vocab_size=5, position="learned_2d")
-    predictor = IterativePredictor(model, 2).with_options(filled_in=puzzles.format.inside)
+    predictor = IterativePredictor(model, 2).with_options(unknown=puzzles.format.inside)
     voting = Voting(8, symmetries=symmetries, vote="max_confidence")
     solver = PuzzleSolver(predictor, puzzles.format, voting=voting)
     solved = solver.solve(puzzles.inputs)
@@ -522,7 +522,7 @@ def test_a_puzzle_of_another_size_needs_positions_for_it():
     cells = np.ones((1, 6, 5), np.uint8)
 
     def puzzle_solver(model):
-        predictor = IterativePredictor(model, 1).with_options(filled_in=form.inside)
+        predictor = IterativePredictor(model, 1).with_options(unknown=form.inside)
         return PuzzleSolver(predictor, form)
 
     fixed = tiny_trm(height=4, width=4, vocab_size=5, position="learned_2d")

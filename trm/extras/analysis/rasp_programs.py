@@ -226,6 +226,6 @@ def run_program(layout: str, drawing: Drawing, base: int) -> np.ndarray:
     """Fill in all rows, each built on the program's own; return canvases ``uint8 [B, H, W]``."""
     canvases = drawing.canvases.copy()
     for step in range(int(drawing.steps.max(initial=0))):
-        masked = drawing.answer_cells(step) & (step < drawing.steps)[:, None, None]
+        masked = drawing.cells_of_step(step) & (step < drawing.steps)[:, None, None]
         canvases, _ = write_row(layout, np.where(masked, np.uint8(symbols.MASK), canvases), base)
     return canvases
