@@ -11,7 +11,7 @@ from canvas.cells.drawn import drawn_cell_inputs
 from canvas.cells.local_rule import LocalRule, OpSamples
 from canvas.cells.spec import SYMBOL, TOKEN
 from canvas.drawing import WorkedDrawing
-from canvas.problems import random_below, random_words
+from canvas.problems import random_below
 from canvas.symbols import MASK
 from trm.training.samples import STEP, TrainingBatch, TrainingSamples
 
@@ -35,11 +35,11 @@ class CellInputSamples(TrainingSamples):
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         if self.pool:
-            keys = self.keys_of(indices[0] // self.size, np.asarray(indices) % self.size, STEP)
-            chosen = random_below(random_words(keys, 1)[:, 0], len(self.pooled.ops))
+            epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
+            chosen = random_below(self.words(epoch, index, STEP, 1)[:, 0], len(self.pooled.ops))
             return as_batch(OpSamples(*(part[chosen] for part in self.pooled)))
         _, drawing, _, epoch, index = self.draw_batch(indices)
-        words = random_words(self.keys_of(epoch, index, STEP), 2)
+        words = self.words(epoch, index, STEP, 2)
         known = random_below(words[:, 0], drawing.steps) * random_below(words[:, 1], 2)
         known *= drawing.first_step > 0  # without a given row all are filled in together
         return self.batch(self.task.local_rule(), drawing, known)

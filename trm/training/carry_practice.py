@@ -8,12 +8,11 @@ import numpy as np
 
 from canvas.arithmetic import narrow_carries
 from canvas.multiplication import Accumulate, Lattice
-from canvas.problems import Problems, keys, random_shares, random_words
+from canvas.problems import Problems, random_shares
 from canvas.sampling import sample
 from canvas.task import Task
 from trm.training.configs import check_range
 
-_PURPOSE = 10  # of random keys, beside those of `trm.training.samples`
 _CANDIDATES = 8  # problems, of which one is chosen
 
 
@@ -40,7 +39,9 @@ class CarryPractice:
             )
         self.share, self.seed = share, seed
 
-    def mixed(self, task: Task, problems: Problems, epoch: int, index: np.ndarray) -> Problems:
+    def mixed(
+        self, task: Task, problems: Problems, epoch: int, index: np.ndarray, words: np.ndarray
+    ) -> Problems:
         """Return the problems of training samples, a share of them replaced by chosen ones.
 
         Args:
@@ -48,8 +49,9 @@ class CarryPractice:
             problems: B problems.
             epoch: of the samples.
             index: of the samples, int64 [B].
+            words: random, uint64 [B, 2].
         """
-        chosen = self._words(epoch, index)[0] < self.share
+        chosen = random_shares(words[:, 0]) < self.share
         most = narrow_carries(*problems.operands).max(axis=1)
         for number in range(1, _CANDIDATES):
             other = sample(task, self.seed + number, "train", epoch, index)
@@ -58,25 +60,17 @@ class CarryPractice:
             most = np.maximum(most, count)
         return problems
 
-    def steps(
-        self, problems: Problems, epoch: int, index: np.ndarray, steps: np.ndarray
-    ) -> np.ndarray:
+    def steps(self, problems: Problems, words: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """Return the row step of each sample, int64 [B]: that of most narrow carries, if chosen.
 
         Args:
             problems: of `mixed`.
-            epoch: of the samples.
-            index: of the samples, int64 [B].
+            words: the same as there.
             steps: row steps of the samples that are not chosen, int64 [B].
         """
-        share, tie = self._words(epoch, index)
+        share, tie = random_shares(words).T
         counts = narrow_carries(*problems.operands)
         most = counts == counts.max(axis=1, keepdims=True)
         nth = (tie * most.sum(axis=1)).astype(np.int64)  # among equals
         best = (most.cumsum(axis=1) > nth[:, None]).argmax(axis=1)
         return np.where(share < self.share, best, steps)
-
-    def _words(self, epoch: int, index: np.ndarray) -> np.ndarray:
-        """Return two random numbers from 0 to below 1 of each sample, float64 [2, B]."""
-        words = random_words(keys(self.seed, "train", epoch, index, _PURPOSE), 2)
-        return random_shares(words).T

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from canvas.problems import Problems, keys, random_below, random_shares, random_words
+from canvas.problems import Problems, random_below, random_shares
 from canvas.sampling import sample
 from canvas.task import Task
 from canvas.tasks import task_data
@@ -17,7 +17,6 @@ from trm.training.configs import check_range
 from trm.training.curriculum import with_settings
 
 _NO_EPOCH = -1  # of the samples that are drawn once for a whole run
-_PURPOSE = 8  # of random keys, beside those of `trm.training.samples`
 _TRIES = 4  # times as many problems are drawn as are kept, as some may be the same
 _MOST = 100_000  # a set of more is no few problems, and takes memory
 
@@ -47,14 +46,14 @@ class PrimedProblems:
     Args:
         task: of all other problems.
         priming: size and share of the set.
-        seed: of the set, and of the samples that it replaces.
+        seed: of the set.
 
     Raises:
         ValueError: there is no such task, its problems are not longer, or there are too few.
     """
 
     def __init__(self, task: Task, priming: Priming, seed: int) -> None:
-        self.priming, self.seed = priming, seed
+        self.priming = priming
         try:
             self.task = with_settings(task, priming.task)
             if all(task.ranges.get(name) == ends for name, ends in self.task.ranges.items()):
@@ -76,15 +75,13 @@ class PrimedProblems:
             )
         self.problems = drawn[np.array(sorted(first.values())[: priming.problems])]
 
-    def mixed(self, problems: Problems, epoch: int, index: np.ndarray) -> Problems:
+    def mixed(self, problems: Problems, words: np.ndarray) -> Problems:
         """Return the problems of training samples, a share of them replaced by those of the set.
 
         Args:
             problems: B problems.
-            epoch: of the samples.
-            index: of the samples, int64 [B].
+            words: random, uint64 [B, 2].
         """
-        words = random_words(keys(self.seed, "train", epoch, index, _PURPOSE), 2)
         primed = random_shares(words[:, 0]) < self.priming.share
         chosen = self.problems[random_below(words[:, 1], len(self.problems))]
         return Problems.where(primed, chosen, problems)

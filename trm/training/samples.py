@@ -40,11 +40,9 @@ from trm.training.priming import PrimedProblems
 
 TrainingBatch = dict[str, Any]
 
-# Purposes of random keys; purpose 0 draws the problem.
-STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS, _NEGATIVE = range(
-    1, 8
-)  # 8: priming, 10: carries
-_POOL = 9
+# Purposes of random keys, from 1; purpose 0 draws the problem.
+_PURPOSES = range(1, 11)
+STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS, _NEGATIVE, _PRIMED, _POOL, PRACTICE = _PURPOSES
 SHIFTS_ALONE = (
     "data.transforms turn or reflect canvases, but a GPT writes from the lowest digit up, row "
     "below row: use only augment.transforms.CanvasShift"
@@ -68,6 +66,10 @@ class Samples(Dataset):
     def keys_of(self, epoch: int, index: np.ndarray, purpose: int) -> np.ndarray:
         """Return a key of random numbers for each sample, as `canvas.problems.keys` does."""
         return keys(self.seed, self.split, epoch, index, purpose)
+
+    def words(self, epoch: int, index: np.ndarray, purpose: int, n: int) -> np.ndarray:
+        """Return n random words for each sample, uint64 [B, n]; other purposes have others."""
+        return random_words(self.keys_of(epoch, index, purpose), n)
 
     def _draw(
         self, problems: Problems, sizes: np.ndarray, canvas: tuple[int, int], words: np.ndarray
@@ -113,13 +115,13 @@ class TrainingSamples(Samples):
         task = self.curriculum.at(epoch, self.epochs) if self.curriculum else self.task
         drawn = epoch, index
         if self.pool:
-            words = random_words(self.keys_of(epoch, index, _POOL), 1)[:, 0]
-            drawn = 0, random_below(words, self.pool)
+            drawn = 0, random_below(self.words(epoch, index, _POOL, 1)[:, 0], self.pool)
         problems = sample(task, self.seed, self.split, *drawn)
         if self.primed:
-            problems = self.primed.mixed(problems, epoch, index)
+            problems = self.primed.mixed(problems, self.words(epoch, index, _PRIMED, 2))
         if self.practice:
-            problems = self.practice.mixed(task, problems, epoch, index)
+            words = self.words(epoch, index, PRACTICE, 2)
+            problems = self.practice.mixed(task, problems, epoch, index, words)
         sizes = self.task.canvas_layout.sizes(problems)
         rows, columns = sizes.max(axis=1).tolist()
         # The margin and the number of blank lines are the same in the whole batch.
@@ -127,7 +129,7 @@ class TrainingSamples(Samples):
         more = self._of_batch(epoch, index, _BLANKS, (self.blanks.rows, self.blanks.columns))
         height, width = self.canvas.size(rows + more[0], columns + more[1], spare)
         more = min(more[0], height - rows), min(more[1], width - columns)
-        where = random_words(self.keys_of(epoch, index, _PLACE), 2 + sum(more))
+        where = self.words(epoch, index, _PLACE, 2 + sum(more))
         drawing = self._draw(problems, sizes, (height - more[0], width - more[1]), where[:, :2])
         return problems, drawing, Insertion.draw(drawing, more, where[:, 2:]), epoch, index
 
@@ -135,7 +137,7 @@ class TrainingSamples(Samples):
         self, epoch: int, index: np.ndarray, purpose: int, most: tuple[int, int]
     ) -> tuple[int, int]:
         """Return two random numbers from 0 to ``most``, the same in the whole batch."""
-        words = random_words(self.keys_of(epoch, index[:1] // self.batch_size, purpose), 2)
+        words = self.words(epoch, index[:1] // self.batch_size, purpose, 2)
         first, second = random_below(words, np.array(most) + 1)[0].tolist()
         return first, second
 
@@ -194,14 +196,13 @@ class RowStepSamples(TrainingSamples):
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         problems, drawing, inserted, epoch, index = self.draw_batch(indices)
-        word = random_words(self.keys_of(epoch, index, STEP), 1)[:, 0]
-        step = random_below(word, drawing.steps)
+        step = random_below(self.words(epoch, index, STEP, 1)[:, 0], drawing.steps)
         if self.practice:
-            step = self.practice.steps(problems, epoch, index, step)
+            step = self.practice.steps(problems, self.words(epoch, index, PRACTICE, 2), step)
         steps = row_steps(drawing, step)
         kind = self.kinds_of(epoch, index)
         if self.negatives:
-            words = random_words(self.keys_of(epoch, index, _NEGATIVE), WORDS)
+            words = self.words(epoch, index, _NEGATIVE, WORDS)
             steps = with_incorrect_rows(self.task, problems, drawing, steps, kind, words)
         inputs, labels = inserted(steps.inputs, BLANK), inserted(steps.labels, BLANK)
         answer = _whole_rows(inserted, steps.answer)
@@ -230,9 +231,7 @@ class RowStepSamples(TrainingSamples):
         """Return the `SampleKind` of each sample, int64 [B]."""
         if self.negatives is None:
             return np.full(len(index), SampleKind.NONE)
-        return draw_kinds(
-            self.negatives, random_words(self.keys_of(epoch, index, _NEGATIVE), WORDS)
-        )
+        return draw_kinds(self.negatives, self.words(epoch, index, _NEGATIVE, WORDS))
 
     def shown(self, indices: Sequence[int], each: int = 2) -> tuple[np.ndarray, list[str]]:
         """Return inputs of a batch to look at, uint8 [N, H, W], and what each of them is.
@@ -351,7 +350,7 @@ class SolvedProblems(Samples):
         # and a canvas large enough for all makes scores independent of the batch size.
         index = np.asarray(indices) % self.size
         problems = sample(self.task, self.seed, self.split, 0, index, self.lengths)
-        words = random_words(self.keys_of(0, index, _PLACE), 2)
+        words = self.words(0, index, _PLACE, 2)
         longest = self.lengths or self.task.longest
         size = self.canvas.size(*self.task.canvas_layout.extent(longest, self.task.base))
         return problems, self._draw(problems, self.task.canvas_layout.sizes(problems), size, words)

@@ -10,7 +10,7 @@ from trm.checkpoints.content import DATA_KEY
 from trm.extras.model_card import _training
 from trm.training.carry_practice import CarryPractice
 from trm.training.data import CanvasDataModule
-from trm.training.samples import RowStepSamples, SequenceSamples
+from trm.training.samples import PRACTICE, RowStepSamples, SequenceSamples
 
 TASK = Multiplication("lattice", digits_a=(1, 4), digits_b=(1, 4), long_bias=1.0)
 
@@ -56,7 +56,8 @@ def test_a_share_of_row_steps_has_many_narrow_carries():
     assert 0.6 < np.mean(same) < 0.85  # half of them are not chosen, some have no better candidate
     narrow = narrow_carries(*problems[1].operands)
     step = np.full(2000, -2)
-    taken = half.practice.steps(problems[1], 0, np.arange(2000), step)
+    words = half.words(0, np.arange(2000), PRACTICE, 2)
+    taken = half.practice.steps(problems[1], words, step)
     chosen = np.flatnonzero(taken >= 0)
     assert 900 < len(chosen) < 1100
     assert (narrow[chosen, taken[chosen]] == narrow[chosen].max(axis=1)).all()
@@ -69,7 +70,8 @@ def test_the_masked_row_is_the_one_with_narrow_carries():
     practice = CarryPractice(TASK, 1.0, 3)
     data = RowStepSamples(TASK, Canvas(), "train", 3, 64, 64, practice=practice)
     problems, *_ = data.draw_batch(range(64))
-    step = practice.steps(problems, 0, np.arange(64), np.zeros(64, dtype=np.int64))
+    words = data.words(0, np.arange(64), PRACTICE, 2)
+    step = practice.steps(problems, words, np.zeros(64, dtype=np.int64))
     batch = data.__getitems__(range(64))
     canvas, answer = batch["labels"].numpy(), batch["answer"].numpy()
     rows = answer.any(axis=2).argmax(axis=1) - (canvas != BLANK).any(axis=2).argmax(axis=1)
