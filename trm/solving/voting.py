@@ -242,10 +242,11 @@ def decide(vote: str, answers: Sequence[Any] | np.ndarray, confidence: np.ndarra
     voters = confidence > 0 if (confidence > 0).any() else np.ones(len(answers), dtype=bool)
     voted_for = (gave & voters).any(axis=1)
     gave, trust = gave[voted_for][:, voters], confidence[voters].astype(np.float64)
-    best = int(np.argmax(VOTES[vote].score(gave, trust)))
+    rule = VOTES[vote]
+    best = int(np.argmax(rule.score(gave, trust)))
     behind = np.flatnonzero(voters)[gave[best]].tolist()
-    sure = max_confidence if VOTES[vote].highest else mean_confidence
-    return Decision(behind, float(sure(gave, trust)[best]), len(behind) / len(answers), votes)
+    sure = float(rule.confidence(gave, trust)[best])
+    return Decision(behind, sure, len(behind) / len(answers), votes)
 
 
 # Called with ``gave``, bool [A, V], whether each of V views gave each of A answers, and the views'
@@ -292,7 +293,7 @@ class ScoringRule(NamedTuple):
 
     score: Score
     meaning: str
-    highest: bool = False  # confidence of the winner: the highest of its views, not their mean
+    confidence: Score = mean_confidence  # in each answer, of which that in the winner counts
 
 
 VOTES = {
@@ -302,7 +303,7 @@ VOTES = {
         "Jolicoeur-Martineau's TRM on ARC)",
     ),
     "max_confidence": ScoringRule(
-        max_confidence, "the answer of the most confident view", highest=True
+        max_confidence, "the answer of the most confident view", max_confidence
     ),
     "weighted": ScoringRule(weighted, "the answer with the largest sum of confidences"),
     "product": ScoringRule(
