@@ -48,9 +48,9 @@ def solve_in_both_orders(solver: Solver, problems: Problems, drawing: Drawing) -
         one_order = alone
     if solver.predictor.options.on_row is not None:  # only the first order is watched
         one_order = replace(one_order, predictor=solver.predictor.with_options(on_row=None))
-    reverse = Problems.from_ints([*swapped.values()], problems.base)
+    again = Problems.from_ints([*swapped.values()], problems.base)
     with part(1, 2, 2):
-        second = one_order.solve(reverse, isinstance(drawing, WorkedDrawing))
+        second = one_order.solve(again, isinstance(drawing, WorkedDrawing))
     for i, solution in zip(swapped, second, strict=True):
         solutions[i] = agreed(voting.vote, solutions[i], solution)
     return solutions
@@ -66,13 +66,13 @@ def _shown(solver: Solver, solution: Solution) -> tuple[int, ...] | None:
 
 
 def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
-    """Combine the solutions of a problem and of the problem with its operands reversed.
+    """Combine the solutions of a problem and of the problem with its operands swapped.
 
     A model's errors on the two orders differ, as rows and carries differ.
 
     Returns:
         The solution whose answer won, the first if both agree, with the problem in its original
-        order. Its canvas and steps may be those of the reversed order. The confidence is that of
+        order. Its canvas and steps may be those of the swapped order. The confidence is that of
         `posterior`, and all rows share it evenly.
     """
     if other.operands != solution.operands[::-1]:  # a wrong guess of the orientation read others

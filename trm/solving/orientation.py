@@ -65,7 +65,7 @@ class Guess:
         return float(np.prod(self.solution.row_confidence)) if self.solution else self.first_row
 
 
-def given_view(voting: Voting, operands: Sequence[int]) -> str:
+def orientation_of(voting: Voting, operands: Sequence[int]) -> str:
     """Return the symmetry by which a problem's canvas is turned.
 
     A random one depends on the seed and the operands.
@@ -89,8 +89,8 @@ def solve_given(solver: Solver, problems: Problems, drawing: Drawing) -> list[So
     """
     voting, operands = solver.voting, problems.to_ints()
     assert voting is not None
-    views = [given_view(voting, one) for one in operands]
-    guesses = [_guesses(solver, drawing.canvases[i], view, i) for i, view in enumerate(views)]
+    orientations = [orientation_of(voting, one) for one in operands]
+    guesses = [_guesses(solver, drawing.canvases[i], one, i) for i, one in enumerate(orientations)]
     _fill_first_rows(solver, [*chain(*guesses)])
     while chosen := [one for of_problem in guesses if (one := _to_solve_next(of_problem))]:
         for alike, joined in _batches(chosen):
@@ -101,8 +101,8 @@ def solve_given(solver: Solver, problems: Problems, drawing: Drawing) -> list[So
                 guess.solution = solution
     worked = drawing if isinstance(drawing, WorkedDrawing) else None
     return [
-        _elected(voting, of_problem, view, None if worked is None else worked[np.array([i])])
-        for i, (of_problem, view) in enumerate(zip(guesses, views, strict=True))
+        _elected(voting, of_problem, one, None if worked is None else worked[np.array([i])])
+        for i, (of_problem, one) in enumerate(zip(guesses, orientations, strict=True))
     ]
 
 
@@ -137,18 +137,18 @@ def _batches(guesses: Sequence[Guess]) -> Iterator[tuple[list[Guess], Drawing]]:
         yield alike, Drawing(*map(np.concatenate, parts))
 
 
-def _guesses(solver: Solver, canvas: np.ndarray, view: str, problem: int) -> list[Guess]:
+def _guesses(solver: Solver, canvas: np.ndarray, orientation: str, problem: int) -> list[Guess]:
     """Return the guesses of a canvas that differ and fit the model.
 
     Args:
         solver: with ``voting.given``.
         canvas: upright, uint8 [H, W].
-        view: the symmetry by which it is given turned.
+        orientation: the symmetry by which it is given turned.
         problem: its index.
     """
     assert solver.voting is not None
     upright = canvas[written_box(canvas)]
-    turned, task = apply(view, upright), solver.task
+    turned, task = apply(orientation, upright), solver.task
     guesses, seen = [], set()
     for name in solver.voting.guesses:
         content = apply(invert(name), turned)
@@ -162,19 +162,19 @@ def _guesses(solver: Solver, canvas: np.ndarray, view: str, problem: int) -> lis
             drawn = task.canvas_layout.draw_guess(content, task.base, task.arity, solver.place)
         except ValueError:  # more operands or a larger canvas than there may be
             continue
-        guesses.append(Guess(problem, view if right else name, drawn))
+        guesses.append(Guess(problem, orientation if right else name, drawn))
     return guesses
 
 
 def _elected(
-    voting: Voting, guesses: list[Guess], view: str, drawing: WorkedDrawing | None
+    voting: Voting, guesses: list[Guess], orientation: str, drawing: WorkedDrawing | None
 ) -> Solution:
     """Return the solution of the guess that wins.
 
     Args:
         voting: scores the guesses.
         guesses: of one problem.
-        view: the symmetry by which the problem is given turned.
+        orientation: the symmetry by which the problem is given turned.
         drawing: the problem with its true solution; None: unknown.
 
     Raises:
@@ -185,7 +185,9 @@ def _elected(
             "the canvas fits the model in none of the guessed orientations: name more --symmetries"
         )
     solved = [
-        replace(one.solution, view=view, guess=one.symmetry) for one in guesses if one.solution
+        replace(one.solution, view=orientation, guess=one.symmetry)
+        for one in guesses
+        if one.solution
     ]
     known = [one.confidence for one in guesses]
     whole = [one.confidence for one in guesses if one.solution]

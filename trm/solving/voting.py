@@ -48,7 +48,7 @@ class Voting:
     vote: str = "majority"  # one of `VOTES`
     per: str = "row"  # one of `PER`: after each row, which all views then share, or at the end
     seed: int = 0  # of views and noise
-    orders: int = 1  # 2 solves each problem with its operands reversed, too; answers vote
+    orders: int = 1  # 2 solves each problem with its operands swapped, too; answers vote
     rollouts: int = 1  # of each view, all but the first with noise
     noise: float = 0.0  # standard deviation on z_H, before each supervision step
     # Orientation of the given canvas, a symmetry or `ANY`, unknown to the model. Each symmetry is a

@@ -20,7 +20,7 @@ from trm.solving.calibration import Calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.operand_swap import agreed
-from trm.solving.orientation import _guesses, given_view, relative
+from trm.solving.orientation import _guesses, orientation_of, relative
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 from trm.solving.watching import solve_watched
@@ -80,7 +80,7 @@ def seen_by_guesses(solver: Solver, problems, sure: dict[str, float]) -> list[Pa
     """Canvases of all guesses; an incorrect guess fills its rows with noughts."""
     upright, pages = solver.draw_worked(problems), []
     for i in range(len(problems)):
-        view = given_view(solver.voting, problems.to_ints()[i])
+        view = orientation_of(solver.voting, problems.to_ints()[i])
         for guess in _guesses(solver, upright.canvases[i], view, i):
             drawing = guess.drawing
             rel = compose(view, invert(guess.symmetry))
