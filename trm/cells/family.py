@@ -10,14 +10,13 @@ from trm.solving.families import (
     NO_NANOGPT,
     NO_TRM,
     TRM_WEIGHTS,
-    Build,
     Family,
 )
 from trm.solving.predictor import Predictor
 
 
-def _predictor(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:
-    return CellPredictor(build(about), max_steps=steps)
+def _predictor(model: Any, about: dict[str, Any], steps: int | None) -> Predictor:
+    return CellPredictor(model, max_steps=steps)
 
 
 FAMILY = Family(

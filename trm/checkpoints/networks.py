@@ -90,7 +90,7 @@ def predictor_of(about: dict[str, Any], weights: dict[str, Tensor], steps: int |
     family = family_named(about["family"])
     if "calibration" in about:
         about = about | {"calibration": restored(Calibration, about["calibration"])}
-    return family.predictor(lambda about: _network(about, family.network, weights), about, steps)
+    return family.predictor(_network(about, family.network, weights), about, steps)
 
 
 def _network(about: dict[str, Any], kind: type[Network], weights: dict[str, Tensor]) -> Network:

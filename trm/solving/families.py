@@ -5,7 +5,7 @@ there, which commands print.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from torch import nn
@@ -24,20 +24,15 @@ CELL_STATES = "states of cells"
 TRM_WEIGHTS, NANOGPT_WEIGHTS = "weights of the published TRM", "weights of nanoGPT"
 
 
-# Builds the network that an entry of a checkpoint describes, with its weights.
-Build = Callable[[dict[str, Any]], Any]
-# Called with a `Build`, the entry, and the most supervision steps or loops; None: the checkpoint's.
-Restore = Callable[[Build, dict[str, Any], int | None], Predictor]
-
-
 @dataclass(frozen=True)
 class Family:
     """One kind of model."""
 
     name: str  # in checkpoints
     network: type[nn.Module]  # base class of its networks
-    # Makes a predictor of a checkpoint: see `Restore`.
-    predictor: Restore
+    # Called with a network, its entry in a checkpoint, and the most supervision steps or loops;
+    # None: those of the checkpoint.
+    predictor: Callable[[Any, dict[str, Any], int | None], Predictor]
     reads_sequences: bool = False  # True: a canvas is a sequence; False: rows are filled in masked
     # Settings of solving in a checkpoint, where training gives no others.
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -50,18 +45,18 @@ class Family:
             raise ValueError(self.lacks[what])
 
 
-def _iterative(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:
+def _iterative(model: Any, about: dict[str, Any], steps: int | None) -> Predictor:
     check_choice("confidence", confidence := about.get("confidence", "head"), CONFIDENCES)
     calibration = about.get("calibration", Calibration()) if confidence == "cells" else None
-    predictor = IterativePredictor(build(about), steps or about["solve_steps"], calibration)
+    predictor = IterativePredictor(model, steps or about["solve_steps"], calibration)
     return predictor.with_options(patience=about.get("patience"))
 
 
-def _gpt(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:
+def _gpt(model: Any, about: dict[str, Any], steps: int | None) -> Predictor:
     most = steps or about.get("solve_steps")
-    if most and about["model"].get("loops", 1) > 1:
-        about = about | {"model": about["model"] | {"loops": most}}
-    return GPTPredictor(build(about), about["calibration"])
+    if most and model.config.loops > 1:
+        model.config = replace(model.config, loops=most)
+    return GPTPredictor(model, about["calibration"])
 
 
 NO_TRM = (
