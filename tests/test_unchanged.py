@@ -83,7 +83,7 @@ def answered(path: str) -> list[object]:
     solver = load_solver(ROOT / path, device="cpu")
     noted = (unpack(ROOT / path)["card"] or {}).get("proof", {}).get("verdict", "")
     assert getattr(solver.predictor, "proved", False) == (noted == "proved")
-    assert "outdated" not in getattr(solver.predictor, "doubt", "")  # else convert the file anew
+    assert "outdated" not in solver.predictor.uncalibrated_reason  # else convert the file anew
     if "trm-note" in path:  # 36 times the parameters of the others: one small problem
         problems = sample(solver.task, 77, "test", 0, np.arange(1), (3, 2)).to_ints()
     else:

@@ -149,7 +149,6 @@ class CellPredictor(Predictor):
         self._model = None if isinstance(model, LazyNetwork) else model
         self.rule, self.task = rule, task
         self.max_steps = max_steps
-        self.doubt = ""  # why confidence is not calibrated although all inputs of cells are known
         self.most_confidence = 1.0  # of a row; below 1 where the model's rule was only tested
         self.most_operands: int | None = None  # limit of the rule; None: that of the task
         self.refutation: Refutation | None = None  # known wrong inputs; None: none are known
@@ -237,7 +236,9 @@ class CellPredictor(Predictor):
             if self._proved:
                 self._proved, self._closed = False, None
                 self.most_confidence = 1 - 1e-6
-                self.doubt = "its weights have changed since they were loaded: they are not proved"
+                self.uncalibrated_reason = (
+                    "its weights have changed since they were loaded: they are not proved"
+                )
 
     @cached_property
     def cell_inputs(self) -> np.ndarray:

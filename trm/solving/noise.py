@@ -1,4 +1,4 @@
-"""Noise on the states of iterative models: rollouts, and random first states."""
+"""Noise on the states of iterative models: rollouts, and random initial states."""
 
 import hashlib
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Noise:
         """Create a generator for each sample.
 
         Args:
-            options: standard deviation and seed of the noise, and the seed of first states.
+            options: standard deviation and seed of the noise, and the seed of initial states.
             inputs: canvases, uint8 [B, H, W].
             rollouts: number of the rollout of each sample, int64 [B]; None: 0 for all.
         """
@@ -51,7 +51,7 @@ class Noise:
         ]
 
     def start(self, loop: Loop) -> None:
-        """Replace the first states by random ones if ``options.start_seed`` is set."""
+        """Replace the initial states by random ones if ``options.start_seed`` is set."""
         if self.options.start_seed is not None:
             loop.state = random_state(loop, self.inputs, self.options.start_seed, self.rollouts)
 

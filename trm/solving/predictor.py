@@ -74,7 +74,7 @@ class Options:
     patience: int | None = None
     noise: float = 0.0  # standard deviation of noise on the states, in rollouts above 0
     seed: int = 0  # of that noise
-    start_seed: int | None = None  # of random first states; None: the model's own first state
+    start_seed: int | None = None  # of random initial states; None: the model's own
     # Cells written at a time, the surest first (`trm.solving.surest`); None: a row at once, or what
     # is filled in of a puzzle.
     surest: int | None = None
@@ -168,7 +168,8 @@ class Predictor(ABC):
         translation_invariant: True if shifting all cells never changes the output.
         most_operands: limit on a problem's operands; None: the task's.
         certain: True if the model is known to be correct at every length, upright.
-        doubt: why its confidence may be wrong although the problem is in range.
+        uncalibrated_reason: why its confidence is not calibrated, whatever the problem; empty: it
+            is.
         max_steps: most steps of a row, or loops of a symbol; None: not limited.
         options: settings that do not belong to the model.
     """
@@ -178,7 +179,7 @@ class Predictor(ABC):
     translation_invariant: bool = False
     most_operands: int | None = None
     certain: bool = False
-    doubt: str = ""
+    uncalibrated_reason: str = ""
     max_steps: int | None = None
     options: Options = Options()
 

@@ -237,14 +237,14 @@ class Solver:
                     longest_chain=None if chains is None else int(chains[i]),
                     truth=drawing.truth[i] if isinstance(drawing, WorkedDrawing) else None,
                     answer_cells=() if reading is None else reading.answer_cells,
-                    uncalibrated_reason=self._doubt(
+                    uncalibrated_reason=self._uncalibrated_reason(
                         certain, operands, bool(in_range[i]), written.settled[i, :n]
                     ),
                 )
             )
         return solutions
 
-    def _doubt(
+    def _uncalibrated_reason(
         self, certain: bool, operands: tuple[int, ...], in_range: bool, settled: np.ndarray
     ) -> str:
         """Return why the confidence in a solution is not calibrated; empty: it is.
@@ -257,8 +257,8 @@ class Solver:
         """
         options, reasons = self.predictor.options, list[str]()
         if not certain:
-            if self.predictor.doubt:
-                reasons.append(self.predictor.doubt)
+            if self.predictor.uncalibrated_reason:
+                reasons.append(self.predictor.uncalibrated_reason)
             if not in_range:
                 zero = self.task.smallest and 0 in operands
                 other = f"outside the lengths trained on ({self.trained_on})"

@@ -246,11 +246,11 @@ def restored(solver: Solver, path: str | Path, content: dict[str, Any]) -> Solve
     if in_float64 and predictor.device != "mps":  # which has no float64
         predictor.model.double()  # the proof bounds rounding in this arithmetic alone
     if isinstance(predictor, CellPredictor):
-        predictor.doubt = proof.get("outdated") or _DOUBTS.get(verdict, "")
+        predictor.uncalibrated_reason = proof.get("outdated") or _DOUBTS.get(verdict, "")
         if verdict in _DOUBTS:  # Laplace's rule of succession, for the canvases that agreed
             number = int(proof.get("agreed_canvases") or 0)
             predictor.most_confidence = (number + 1) / (number + 2)
-        elif predictor.doubt:
+        elif predictor.uncalibrated_reason:
             predictor.most_confidence = 1 - 1e-6
         predictor.proved = verdict == PROVED and not (in_float64 and predictor.device == "mps")
         if predictor.proved:
