@@ -267,13 +267,14 @@ def auroc(score: np.ndarray, right: np.ndarray) -> float | None:
         score: float [N].
         right: bool [N], marks the correct answers.
     """
-    from scipy.stats import rankdata
+    from scipy.stats import mannwhitneyu
 
-    correct, n = int(right.sum()), len(right)
-    if correct in (0, n):
+    right = right.astype(bool)
+    correct, others = score[right], score[~right]
+    if not len(correct) or not len(others):
         return None
-    above = rankdata(score)[right.astype(bool)].sum() - correct * (correct + 1) / 2
-    return float(above / (correct * (n - correct)))
+    pairs = mannwhitneyu(correct, others, method="asymptotic").statistic  # in the right order
+    return float(pairs / (len(correct) * len(others)))
 
 
 class Reliability(NamedTuple):
