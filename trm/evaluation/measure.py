@@ -326,7 +326,7 @@ def _figures(solver: Solver, problems: Problems, batch_size: int, warm: bool) ->
     solved, answered = [bool(s.exact) for s in solutions], [s.correct for s in solutions]
     chains = [s.longest_chain for s in solutions if s.longest_chain is not None]
     steps = [s.steps for s in solutions] if chains else [n for s in solutions for n in s.row_steps]
-    guessed = solver.voting is not None and solver.voting.given is not None
+    guessed = solver.guesses
     # The confidence in a guess of an orientation is known before its answer is read.
     whole = [float(np.prod(s.row_confidence)) if guessed else s.confidence for s in solutions]
     left_out = {"line", "canvas", "error"} | unset_columns(solver.voting)

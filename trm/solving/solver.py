@@ -197,7 +197,7 @@ class Solver:
             return self.solutions(problems, drawing, written)
         if voting.orders == 2:
             return solve_in_both_orders(self, problems, drawing)
-        if voting.given is not None:
+        if self.guesses:
             return solve_given(self, problems, drawing)
         operands = problems.to_ints()
 
@@ -219,8 +219,7 @@ class Solver:
         chains, solutions = written.longest_chain, []
         for i, operands in enumerate(problems.to_ints()):
             n = int(drawing.steps[i])
-            guessed = self.voting is not None and self.voting.given is not None
-            reading = self.read(written.canvases[i], None if guessed else operands)
+            reading = self.read(written.canvases[i], None if self.guesses else operands)
             solutions.append(
                 Solution(
                     problem=names[i],
@@ -274,6 +273,11 @@ class Solver:
             named = ("row " if len(unsettled) == 1 else "rows ") + ", ".join(unsettled)
             reasons.append(f"{named} did not settle within the {self.predictor.steps_in_words}")
         return "; ".join(reasons)
+
+    @property
+    def guesses(self) -> bool:
+        """True if canvases are in an unknown orientation, see `trm.solving.orientation`."""
+        return self.voting is not None and self.voting.given is not None
 
     @property
     def canvas_size(self) -> tuple[int, int]:
