@@ -330,7 +330,6 @@ class CellPredictor(Predictor):
         return chosen or self.options.on_step is not None
 
     def longest_chain(self, drawing: Drawing) -> np.ndarray | None:
-        """Return the most steps that each problem can need, int64 [B]; None: it takes no steps."""
         if not self.takes_steps:
             return None
         from trm.runtime.torch_settings import tensor_for
@@ -399,10 +398,8 @@ class CellPredictor(Predictor):
         In views the rows share the confidence evenly.
         """
         if views is None:
-            written = self._all_rows(drawing)
-        else:
-            written = self._all_rows_in_views(drawing, views)
-        return written._replace(longest_chain=self.longest_chain(drawing))
+            return self._all_rows(drawing)
+        return self._all_rows_in_views(drawing, views)
 
     def _all_rows(self, drawing: Drawing) -> FilledCanvases:
         filled, confidence, worked = self._solved(drawing.masked)

@@ -223,6 +223,13 @@ class Predictor(ABC):
         """
         raise NotImplementedError
 
+    def longest_chain(self, drawing: Drawing) -> np.ndarray | None:
+        """Return the most steps that each problem can need, if all rows are filled in together.
+
+        The result is int64 [B]; None: it is not known, or no steps are taken.
+        """
+        return None
+
     def for_task(self, task: Task, turned: bool = False) -> "Predictor":
         """Return the predictor for a task's problems.
 

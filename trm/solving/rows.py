@@ -46,7 +46,6 @@ class FilledCanvases(NamedTuple):
     confidence: np.ndarray  # float32 [B, S], 1 beyond the last row
     steps: np.ndarray  # int64 [B, S], 0 beyond the last row
     settled: np.ndarray  # bool [B, S], see `Prediction`; True beyond the last row
-    longest_chain: np.ndarray | None = None  # int64 [B], most steps it can need; None: unknown
 
     @classmethod
     def begun(cls, drawing: Drawing) -> FilledCanvases:

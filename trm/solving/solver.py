@@ -216,7 +216,9 @@ class Solver:
         refuted = [operands in self.known_wrong for operands in problems.to_ints()]
         confidence = np.where(np.array(refuted, dtype=bool)[:, None], 0, confidence)
         certain = self.predictor.certain  # once: some models compare their weights for it
-        chains, solutions = written.longest_chain, []
+        together = self.voting is None or self.voting.per == "solution"
+        chains = self.predictor.longest_chain(drawing) if together else None
+        solutions = []
         for i, operands in enumerate(problems.to_ints()):
             n = int(drawing.steps[i])
             reading = self.read(written.canvases[i], None if self.guesses else operands)

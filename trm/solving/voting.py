@@ -177,9 +177,6 @@ def _by_solution(
 ) -> tuple[FilledCanvases, list[list[Decision]]]:
     alone = predictor.free_running(drawing[of], views)
     voted, decisions = FilledCanvases.begun(drawing), []
-    if alone.longest_chain is not None:
-        first = np.unique(of, return_index=True)[1]
-        voted = voted._replace(longest_chain=alone.longest_chain[first])
     for i, n in enumerate(drawing.steps.tolist()):
         mine, unknown = np.flatnonzero(of == i), ~drawing.given[i]
         solved, confidence = alone.canvases[mine], alone.confidence[mine].prod(axis=1)
