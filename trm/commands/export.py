@@ -146,8 +146,8 @@ def _card(checkpoint: Path, evaluations: Sequence[str], old: dict[str, Any]) -> 
         if model is None:
             raise ValueError(f"{evaluation} has no figures of {checkpoint}: evaluate it first")
         settings = {key: grid["settings"][key] for key in ("split", "seed", "axes")}
-        if asked := grid.how_asked(model):
-            settings["asked"] = asked
+        if words := grid.settings_in_words(model):
+            settings["asked"] = words
         if not card and _way(old.get("settings", {})) == settings:
             card = {key: old[key] for key in ("measured", "settings", "cells")}
         if card and _way(card["settings"]) != settings:

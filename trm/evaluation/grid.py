@@ -251,7 +251,7 @@ class Grid(dict[str, Any]):
         `steps.png` is drawn then.
         """
         cells = [cell for model in self.models for cell in model["cells"] if cell["steps"]]
-        noisy = any(self.asked(m).get("start", "initial") == "noise" for m in self.models)
+        noisy = any(self.settings_of(m).get("start", "initial") == "noise" for m in self.models)
         return bool(cells) and (noisy or any(cell.get("longest_chain") for cell in cells))
 
     def pooled(self, cells: Iterable[Cell], figure_of: str | None = None) -> Share:
@@ -275,7 +275,7 @@ class Grid(dict[str, Any]):
         rows = []
         for model in self.models:
             about = {"model": model["name"], "seed": model.get("seed")}
-            about["asked"] = self.how_asked(model)
+            about["asked"] = self.settings_in_words(model)
             for cell in model["cells"]:
                 row = about | {first: cell["row"], second: cell["column"]}
                 row |= {key: cell[key] for key in ("region", "applicable", "problems")}
@@ -289,19 +289,19 @@ class Grid(dict[str, Any]):
                 rows.append(row | {"reason": cell["reason"]})
         return rows
 
-    def asked(self, model: Model) -> dict[str, Any]:
+    def settings_of(self, model: Model) -> dict[str, Any]:
         """Return a model's evaluation settings: its own in a comparison, else the grid's."""
         return model.get("settings") or self["settings"]
 
     def all_of(self, setting: str) -> list[str]:
         """Return the distinct values of an evaluation or task setting, in order of the models."""
         return list(
-            dict.fromkeys(str((self.asked(m) | m["task"]).get(setting)) for m in self.models)
+            dict.fromkeys(str((self.settings_of(m) | m["task"]).get(setting)) for m in self.models)
         )
 
-    def how_asked(self, model: Model) -> str:
+    def settings_in_words(self, model: Model) -> str:
         """Describe a model's evaluation in a line; empty: the checkpoint's steps and one view."""
-        settings = self.asked(model)
+        settings = self.settings_of(model)
         voting, parts = settings.get("voting") or {}, []
         if steps := settings.get("steps"):
             parts.append(f"at most {steps} supervision steps a row")
@@ -341,7 +341,7 @@ class Grid(dict[str, Any]):
         return ", ".join(parts)
 
     @property
-    def problems_asked(self) -> str:
+    def problems_in_words(self) -> str:
         """Number, split and seed of the problems, in a line."""
         number, split, seed = (" or ".join(self.all_of(k)) for k in ("problems", "split", "seed"))
         counts = [c["problems"] for m in self.models for c in m["cells"] if c["applicable"]]
@@ -361,7 +361,7 @@ class Grid(dict[str, Any]):
         """Warnings about comparisons of the models, in sentences."""
         differing = self.differing_problems
         warnings = [f"NOT THE SAME PROBLEMS: {differing}."] if differing else []
-        settings = {model["name"]: self.how_asked(model) or "in one view" for model in self.models}
+        settings = {m["name"]: self.settings_in_words(m) or "in one view" for m in self.models}
         if len(set(settings.values())) > 1:
             listed = "; ".join(f"{name}: {how}" for name, how in settings.items())
             warnings.append(f"DIFFERENT SETTINGS: {listed}.")

@@ -211,7 +211,7 @@ def _models(grid: Grid) -> str:
         family = FAMILY_NAMES.get(model["family"], model["family"])
         who = [safe(model["name"]), family or "–", model["task"]["layout"] or "–"]
         row = [*who, parameters, sizes, step, cost, f"`{model['sha256'][:12]}`"]
-        rows.append([*row, grid.how_asked(model) or "in one view"])
+        rows.append([*row, grid.settings_in_words(model) or "in one view"])
     return table([*heads, "solved"], rows)
 
 
@@ -282,13 +282,13 @@ def _trust(cells: Sequence[Cell]) -> dict[str, str]:
 
 def _notes(grid: Grid) -> list[str]:
     """Return notes that a reader of a summary needs."""
-    drawn = grid.problems_asked
+    drawn = grid.problems_in_words
     notes = [
         f"{drawn[0].upper()}{drawn[1:]}. Pooled over cells, with Wilson 95 % intervals; solutions "
         "and answers are free-running."
     ]
     notes += grid.caveats
-    settings = {grid.how_asked(model) for model in grid.models}
+    settings = {grid.settings_in_words(model) for model in grid.models}
     if len(settings) == 1 and settings != {""}:
         notes.append(f"Settings of every model: {settings.pop()}.")
     if not grid.differing_problems and len(grid.models) > 1:

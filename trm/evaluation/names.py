@@ -80,7 +80,7 @@ def by_setting(models: Iterable[Model]) -> dict[str, list[Model]]:
     for model in models:
         name = model["name"]
         common = _SEED.sub("", name)
-        alike = [*map(model.get, _ALIKE), Grid(settings={}).how_asked(model)]
+        alike = [*map(model.get, _ALIKE), Grid(settings={}).settings_in_words(model)]
         about = json.dumps(alike, sort_keys=True, default=str)
         key = (common, about) if common and common != name else (name,)
         found.setdefault(key, []).append(model)

@@ -131,7 +131,7 @@ def lengths_figure(grid: Grid) -> Figure:
     Wilson's 95 % interval. Dotted: the longest of training.
     """
     alike = grid.equal_lengths
-    notes = f"{grid.problems_asked}. Bands: of several seeds from the lowest to the highest, of "
+    notes = f"{grid.problems_in_words}. Bands: of several seeds from the lowest to the highest, of "
     notes += "one the Wilson 95\u00a0% interval. Dotted: the longest of training. "
     notes += " ".join(grid.caveats)
     figure = new_figure(*_CURVES, note=notes)
@@ -164,7 +164,7 @@ def compared_figure(grid: Grid) -> Figure:
 
     Lengths are those of `lengths_figure`. Each model has a line in each panel.
     """
-    notes = f"{grid.problems_asked}. Means over problems. " + " ".join(grid.caveats)
+    notes = f"{grid.problems_in_words}. Means over problems. " + " ".join(grid.caveats)
     panels: dict[str, tuple[str, float]] = {
         "": ("correct, %", 100),
         "confidence": ("mean confidence, %", 100),
@@ -215,7 +215,7 @@ def steps_figure(grid: Grid) -> Figure:
     together a dashed line shows the most steps that its canvases can need.
     """
     every = set[int]()
-    notes = f"{grid.problems_asked}. Free-running, means over problems. "
+    notes = f"{grid.problems_in_words}. Free-running, means over problems. "
     notes += "Dashed: the longest chain of cells, the most steps until nothing changes. "
     figure = new_figure(*_CURVES, note=notes + " ".join(grid.caveats))
     axes = figure.subplots()
@@ -273,7 +273,7 @@ def grid_figure(grid: Grid) -> Figure:
     labels = 0.45 + 0.06 * max(len(str(row)) for row in rows)
     panel = labels + max(_PANEL - 0.45, side * len(columns))
     width = panel * across + 0.9
-    lines = [f"{grid.problems_asked}. Intervals: Wilson, 95\u00a0%.", *grid.caveats]
+    lines = [f"{grid.problems_in_words}. Intervals: Wilson, 95\u00a0%.", *grid.caveats]
     notes = "\n".join(fill(line, int(14 * width)) for line in lines)
     height = (side * len(rows) + 1.1) * down + 0.7 + 0.16 * (notes.count("\n") + 2)
     figure = new_figure(width, height)

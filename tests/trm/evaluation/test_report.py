@@ -134,10 +134,10 @@ def test_numbers_of_rollouts_and_views_are_printed(make_grid):
     grid["settings"]["voting"] = VOTED | more
     (model,) = grid["models"]
     rest = "8 rollouts with noise 0.25, max confidence vote on each row"
-    assert grid.how_asked(model) == f"16 views, {rest}"
+    assert grid.settings_in_words(model) == f"16 views, {rest}"
     for cell, views in zip(model["cells"], (4.0, 7.5, *[16.0] * 99), strict=False):
         cell["views"] = views
-    assert grid.how_asked(model) == f"16 views requested, 4 to 16 available, {rest}"
+    assert grid.settings_in_words(model) == f"16 views requested, 4 to 16 available, {rest}"
     assert grid.rows[1]["views"] == 7.5
 
 

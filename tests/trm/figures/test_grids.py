@@ -91,7 +91,7 @@ def test_steps_from_random_states_are_drawn(make_grid):
     grid = make_grid({"rows": half}, 3, 3)
     grid["settings"]["start"] = "noise"
     assert grid.shows_steps
-    assert grid.how_asked(grid.models[0]) == "from random states"
+    assert grid.settings_in_words(grid.models[0]) == "from random states"
 
 
 def test_cells_that_are_not_applicable_are_hatched_and_labelled(make_grid):
