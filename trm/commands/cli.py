@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from canvas.choices import import_code
@@ -126,11 +126,22 @@ def run(arguments: list[str]) -> int:
         interrupted = any(isinstance(e, KeyboardInterrupt) for e in (stop, stop.__context__))
         if not interrupted and not isinstance(stop, Terminated):
             raise
-        # A stopped pipe leaves nothing to continue from.
-        kept = name != "solve" or ("--input" in " ".join(arguments) and "-" not in arguments)
-        goes_on = _GOES_ON.get(name, "") if kept else ""
+        goes_on = _GOES_ON.get(name, "") if _continues(name, arguments) else ""
         print(f"trm {name}: stopped{goes_on}", file=sys.stderr)
         return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+
+
+def _continues(name: str, arguments: list[str]) -> bool:
+    """Return whether a stopped command has left work that the same command continues."""
+    if name not in ("solve", "evaluate"):
+        return True
+    from trm.commands.puzzles import of_puzzles
+
+    args = parser_of(name).parse_args(arguments[1:], Arguments())
+    with suppress(ValueError, OSError):  # the checkpoint may be gone
+        if of_puzzles(args):
+            return False  # all puzzles are solved at once
+    return name == "evaluate" or (args.input is not None and "-" not in (args.input, args.output))
 
 
 def _closed_pipe() -> int:

@@ -20,18 +20,18 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
-from trm.checkpoints.loading import load_solver
 from trm.evaluation.diagnosis import KINDS, WrongRow, first_wrong_rows, tally
 from trm.evaluation.grid import (
     FIGURES,
@@ -48,12 +48,12 @@ from trm.evaluation.grid import (
     pooled,
 )
 from trm.evaluation.grid_cells import SPLIT, fitted, region_of, size_name
-from trm.evaluation.models import check_models, describe_all
+from trm.evaluation.models import check_models, describe_all, load_described
 from trm.evaluation.statistics import Share
 from trm.io.csv_records import write_csv
-from trm.io.files import make_own_folder, read_object, versions, write_json, writing
+from trm.io.files import alone, make_own_folder, read_object, versions, write_json, writing
 from trm.runtime import progress
-from trm.runtime.devices import join_processes, make_files, open_devices
+from trm.runtime.devices import OneProcess, join_processes, make_files, open_devices
 from trm.runtime.flops import counted_flops
 from trm.runtime.limits import lacks_memory
 from trm.runtime.precision import FLOAT32
@@ -63,6 +63,9 @@ from trm.solving.solution import Solution, unset_columns
 from trm.solving.solver import Solver
 from trm.solving.teacher_forced import teacher_forced
 from trm.solving.voting import Voting
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
 
 _RECORDS = "records"  # key of a part's records
 _MOST_CELLS = 2**19  # of the canvases of a batch, some kilobytes each; larger batches are split
@@ -126,8 +129,9 @@ def measure(
 
     Raises:
         FileNotFoundError: there is no such checkpoint.
-        ValueError: the checkpoints, folder or devices are unsuitable, or the folder holds another
-            model's evaluation.
+        ValueError: the checkpoints, folder or devices are unsuitable; the folder holds another
+            model's evaluation, or another process is at work in it; or a checkpoint was replaced
+            meanwhile.
     """
     output = Path(output)
     fabric = open_devices(accelerator, devices, nodes, settings.precision)
@@ -136,6 +140,20 @@ def measure(
     models = describe_all(checkpoints, settings.steps)
     check_models(output / GRID, models)
     join_processes(fabric)
+    # The other processes wait for the first.
+    with alone(output / GRID) if fabric.is_global_zero else nullcontext():
+        check_models(output / GRID, models)
+        return _measure(models, settings, output, fabric, quiet)
+
+
+def _measure(
+    models: list[dict[str, Any]],
+    settings: EvaluationSettings,
+    output: Path,
+    fabric: "Fabric | OneProcess",
+    quiet: bool,
+) -> Grid | None:
+    """Measure the cells of described models in joined processes, see `measure`."""
     key = settings.key(fabric.device.type)
     sizes = list(product(settings.rows, settings.columns))
     parts = settings.parts
@@ -146,18 +164,23 @@ def measure(
 
     # The large cells first; two checkpoints may be the same one.
     items = {
-        file_of(model, size, part): (find_checkpoint(model["checkpoint"]), size, part)
+        file_of(model, size, part): (
+            find_checkpoint(model["checkpoint"]),
+            model["sha256"],
+            size,
+            part,
+        )
         for model, size, part in product(models, sorted(sizes, key=lambda n: -prod(n)), parts)
     }
     loaded = dict[Path, Solver]()  # the current checkpoint's solver; its items are consecutive
 
-    def measured(item: tuple[Path, tuple[int, int], range]) -> dict[str, Any]:
-        checkpoint, size, part = item
+    def measured(item: tuple[Path, str, tuple[int, int], range]) -> dict[str, Any]:
+        checkpoint, sha256, size, part = item
         cold = checkpoint not in loaded
         if cold:
             loaded.clear()  # frees memory first
             options: Any = {"device": str(fabric.device), "voting": settings.voting}
-            solver = load_solver(checkpoint, settings.steps, **options)
+            solver = load_described(checkpoint, sha256, settings.steps, **options)
             solver = solver.from_noise() if settings.start == "noise" else solver
             loaded[checkpoint] = solver.sampled(settings.sampling)
         return measure_part(loaded[checkpoint], settings, size, part, cold)
@@ -165,7 +188,7 @@ def measure(
     def is_measured(file: Path) -> bool:
         cell = read_object(file) or {}
         known = cell.keys() == {*KEYS, _RECORDS}
-        return known and (cell["row"], cell["column"]) == items[file][1]
+        return known and (cell["row"], cell["column"]) == items[file][2]
 
     what = "cells" if len(parts) == 1 else "parts of cells"
     make_files(fabric, items, measured, is_measured, what, quiet)

@@ -11,6 +11,7 @@ from trm.checkpoints.content import load_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.names import check_alike, distinct_names, with_seeds
 from trm.io.files import fingerprint, read_object
+from trm.solving.solver import Solver
 
 
 def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dict[str, Any]:
@@ -39,6 +40,27 @@ def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dic
         "step": content["global_step"],
         "cost": content.get(COST_KEY),
     }
+
+
+def load_described(file: Path, sha256: str, steps: int | None = None, **options: Any) -> Solver:
+    """Return the solver of a checkpoint that `describe` has read, and nothing has replaced since.
+
+    Args:
+        file: the checkpoint.
+        sha256: of the file, by `describe`.
+        steps: as for `trm.checkpoints.loading.load_solver`.
+        options: as there.
+
+    Raises:
+        ValueError: the file has changed, as by a training that is not over; see also there.
+    """
+    solver = load_solver(file, steps, **options)
+    if fingerprint(file) != sha256:
+        raise ValueError(
+            f"{file} has changed since this evaluation began, perhaps by a training that goes on: "
+            "copy the checkpoint, and evaluate the copy"
+        )
+    return solver
 
 
 def labels(checkpoints: Sequence[str | Path], seeds: Sequence[Any] | None = None) -> list[str]:
@@ -84,7 +106,9 @@ def check_models(file: Path, models: Sequence[dict[str, Any]]) -> None:
     for model in earlier if isinstance(earlier, list) else ():
         sha256 = model.get("sha256") if isinstance(model, dict) else None
         if isinstance(sha256, str) and sha256 not in known:
+            name = model.get("name", model.get("model"))  # of a task, of puzzles
+            about = [model.get("checkpoint"), f"SHA-256 {sha256[:12]}"]
             raise ValueError(
-                f"{file} holds the figures of another checkpoint, {model.get('name')} "
-                f"({model.get('checkpoint')}, SHA-256 {sha256[:12]}): choose another --output"
+                f"{file} holds the figures of another checkpoint, {name} "
+                f"({', '.join(filter(None, about))}): choose another --output"
             )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from trm.evaluation.grid import PUZZLES_ABOUT
+from trm.evaluation.models import check_models
 from trm.evaluation.statistics import Share, auroc, reliability
 from trm.io.files import fingerprint, make_own_folder, versions, write_json, writing
 from trm.io.puzzle_files import Puzzles
@@ -94,16 +95,22 @@ def write_measured(
         The figures of each model, see `measure_puzzles`, with its name and its file's SHA-256.
 
     Raises:
-        ValueError: the folder holds files of another program, or see `check_symbols`.
+        ValueError: the folder holds files of another program, or figures of another model; or see
+            `check_symbols`.
     """
     for _, solver in models:
         check_symbols(solver, puzzles)
     make_own_folder(output, "trm evaluate", FILES)
+    # Before the work: a training that goes on may replace a file meanwhile.
+    of_models = [
+        {"model": name, "sha256": solver.file and fingerprint(solver.file)}
+        for name, solver in models
+    ]
+    check_models(output / PUZZLES_ABOUT, of_models)
     found, lines = [], []
-    for name, solver in models:
+    for about_model, (name, solver) in zip(of_models, models, strict=True):
         figures, records = measure_puzzles(solver, puzzles)
-        sha256 = solver.file and fingerprint(solver.file)
-        found.append({"model": name, "sha256": sha256, **figures})
+        found.append(about_model | figures)
         lines += [{"model": name, **record} for record in records]
     voting, surest = models[0][1].voting, models[0][1].predictor.options.surest
     about = {"format": FORMAT, "data": folder, "puzzles": asdict(puzzles.format)}

@@ -29,7 +29,7 @@ from trm.evaluation.measure import (
     measure_cell,
     measure_part,
 )
-from trm.io.files import versions
+from trm.io.files import alone, fingerprint, versions
 from trm.runtime.processes import ending_by_signals
 from trm.runtime.progress import Meter, listening
 from trm.solving.calibration import Calibration
@@ -371,6 +371,37 @@ def test_a_stopped_or_finished_evaluation_continues(
         assert gathered["models"] == read_grid(tmp_path / "halves").models == halves["models"]
     evaluate(checkpoint, tmp_path / "halves", replace(SETTINGS, rows=(1, 2, 3)))
     assert sizes == [(2, 2), (2, 1)]
+
+
+def test_a_checkpoint_that_is_replaced_meanwhile_is_named(
+    checkpoint, changed, tmp_path, monkeypatch
+):
+    """Cells of the new weights would be kept as those of the old ones."""
+    second = changed(lambda content: None, "second")
+    watched = measuring.measure_part
+
+    def trained_on(*arguments):
+        shutil.copy(checkpoint, second)
+        return watched(*arguments)
+
+    monkeypatch.setattr(measuring, "measure_part", trained_on)
+    with pytest.raises(ValueError, match=r"second\.ckpt has changed since .* evaluate the copy"):
+        measure([checkpoint, second], ONE, tmp_path / "grid", "cpu")
+    (cells,) = (tmp_path / "grid/cells").iterdir()
+    assert cells.name.startswith(fingerprint(checkpoint)[:12])
+    assert measure([checkpoint], ONE, tmp_path / "grid", "cpu") is not None
+
+
+def test_one_process_at_a_time_measures_into_a_folder(checkpoint, tmp_path, sizes):
+    tmp_path.joinpath("grid").mkdir()
+    with (
+        alone(tmp_path / "grid/grid.json"),
+        pytest.raises(ValueError, match=r"another process is at work on .*grid"),
+    ):
+        evaluate(checkpoint, tmp_path / "grid", ONE)
+    assert not sizes
+    evaluate(checkpoint, tmp_path / "grid", ONE)
+    assert not list(tmp_path.glob("grid/.*"))
 
 
 def test_parts_of_a_cell_together_are_the_cell(checkpoint, tmp_path):

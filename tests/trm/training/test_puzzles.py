@@ -17,6 +17,7 @@ from trm.checkpoints.content import load_checkpoint, pack
 from trm.checkpoints.loading import load_solver, restored
 from trm.checkpoints.names import about
 from trm.checkpoints.puzzles import load_puzzle_solver
+from trm.commands import cli
 from trm.extras.model_card import model_card
 from trm.extras.sharing import save_pretrained
 from trm.io.config_files import find_config
@@ -114,6 +115,36 @@ def test_the_test_split_is_evaluated_with_views(fitted, command, tmp_path):
                      fitted / RUN / "checkpoints/best.ckpt", folder=fitted).out  # fmt: skip
     assert "test/solved" in scored
     assert "of 6; 95 % interval" in scored
+
+
+def test_figures_of_another_model_of_puzzles_are_kept(fitted, command, tmp_path):
+    words = ("--data", fitted / "data/sudoku4", "--output", tmp_path / "seen")
+    evaluate = ("evaluate", *words, "--checkpoint")
+    command(*evaluate, fitted / RUN)
+    measured = (tmp_path / "seen/puzzles.json").read_bytes()
+    other = tmp_path / "other.ckpt"
+    content = torch.load(fitted / RUN / "checkpoints/best.ckpt", weights_only=True)
+    torch.save(content | {"global_step": 99}, other)
+    ran = command(*evaluate, other, code=2)
+    assert "holds the figures of another checkpoint" in ran.err
+    assert (tmp_path / "seen/puzzles.json").read_bytes() == measured
+    command(*evaluate, fitted / RUN, other)
+
+
+def test_a_stop_promises_nothing_of_puzzles_or_pipes(fitted, checkpoint):
+    """They are solved at once; a file of problems, and a grid, in parts that are kept."""
+    puzzles, arithmetic = (("--checkpoint", str(one)) for one in (fitted / RUN, checkpoint))
+    files = ("--input", "problems.csv", "--output", "answers.csv")
+    for name, words, goes_on in (
+        ("evaluate", (*puzzles, "--data", "data", "--output", "seen"), False),
+        ("evaluate", (*arithmetic, "--output", "grid"), True),
+        ("solve", (*puzzles, *files), False),
+        ("solve", (*arithmetic, *files), True),
+        ("solve", (*arithmetic, *files[:2], "--output=-"), False),
+        ("solve", (*arithmetic, "12x34"), False),
+        ("sweep", ("studies/depth", "--output", "depth"), True),
+    ):
+        assert cli._continues(name, [name, *words]) is goes_on, words
 
 
 def test_puzzles_of_a_file_are_solved(fitted, command, tmp_path):
