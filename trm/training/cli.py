@@ -45,7 +45,7 @@ from trm.training.puzzle_data import PuzzleDataModule
 from trm.training.puzzle_module import PuzzleModule
 from trm.training.puzzle_pictures import PuzzlePictures
 from trm.training.runs import NEWEST, check_folders, find_newest, print_sentence, settle_folder
-from trm.training.tensorboard import CONFIG_KEY, Pictures, SavedConfig, hyperparameters
+from trm.training.tensorboard import CONFIG_KEY, Pictures, SavedConfig, settings_of_run
 
 # Warnings of Lightning about itself: the user can do nothing about them.
 _NOT_OURS = (
@@ -56,12 +56,17 @@ _NOT_OURS = (
     r".*The dirpath has changed.*",  # true when a checkpoint is scored or begins a new run
     r".*exists and is not empty.*",  # true in a resumed run
     r".*LightningCLI's args parameter is intended.*",  # it gets the command line less two words
+    r".*callbacks used to create the checkpoint need to be provided.*",  # all changes are printed
     r".*You're resuming from a checkpoint that ended before the epoch.*",  # our loaders support it
 )
 # Keys whose change makes scores incomparable, as the problems differ.
 _PROBLEMS = (
     *("data.task", "data.canvas", "data.seed", "data.validation_problems", "checkpoint."),
     *("data.folder", "data.height", "data.width"),
+)
+_SCORED = (  # keys that change which problems a checkpoint is scored on, and how it solves them
+    *("data.task", "data.canvas", "data.seed", "data.folder", "data.height", "data.width"),
+    *("data.unknown", "model.solve_steps", "model.patience"),
 )
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
 _FROM_1 = ("accumulate_grad_batches", "check_val_every_n_epoch", "val_check_interval")
@@ -165,31 +170,54 @@ class TrainingCLI(LightningCLI):
         for name in _FROM_1:  # Lightning would divide by them
             if type(config.trainer[name]) is int and config.trainer[name] < 1:
                 raise ValueError(f"trainer.{name} is 1 or more, not {config.trainer[name]}")
+        changes = self._changes(config)
         if self.subcommand == "fit":
             path = config.ckpt_path
-            anew = self._changed_problems(config)
+            if changes:
+                listed = [f"{key} {now} (was {was})" for key, (now, was) in changes.items()]
+                print_sentence(f"Resuming from {path} with {', '.join(listed)}.")
+            anew = [key for key in changes if key.startswith(_PROBLEMS)]
             self.goes_on = settle_folder(config, Path(path) if path else None, anew)
             if self.goes_on:
                 give_ids(config, self.content)
+            elif self.content:
+                self._check_epochs_left(config)
         elif self.subcommand:
+            listed = [
+                f"{key} {was} (here {now})"
+                for key, (now, was) in changes.items()
+                if key.startswith(_SCORED)
+            ]
+            if listed:
+                print_sentence(f"{config.ckpt_path} was trained with {', '.join(listed)}.")
             config.trainer.logger = False  # nothing is trained, and there is no curve to draw
             # `Scores` prints metrics in their place; predictions are written as they come.
             config["return_predictions" if self.subcommand == "predict" else "verbose"] = False
 
-    def _changed_problems(self, config: Namespace) -> list[str]:
-        """Print changed settings of a resumed run; return those that change its problems."""
+    def _changes(self, config: Namespace) -> dict[str, tuple[Any, Any]]:
+        """Return the settings that differ from those of the checkpoint's run: now, and then."""
         if CONFIG_KEY not in self.content:
-            return []
-        now = yaml.load(self._parser("fit").dump(config, skip_none=False), LOADER)
-        now, was = (
-            hyperparameters(one) | {"checkpoint.monitor": one["checkpoint"]["monitor"]}
-            for one in (now, self.content[CONFIG_KEY])
-        )
+            return {}
+        now = yaml.load(self._parser(self.subcommand).dump(config, skip_none=False), LOADER)
+        now, was = map(settings_of_run, (now, self.content[CONFIG_KEY]))
         differ = sorted(key for key in now.keys() | was.keys() if now.get(key) != was.get(key))
-        changes = [f"{key} {now.get(key)} (was {was.get(key)})" for key in differ]
-        if changes:
-            print_sentence(f"Resuming from {config.ckpt_path} with {', '.join(changes)}.")
-        return [key for key in differ if key.startswith(_PROBLEMS)]
+        return {key: (now.get(key), was.get(key)) for key in differ}
+
+    def _check_epochs_left(self, config: Namespace) -> None:
+        """Raise a ValueError if a new run that goes on from a checkpoint would train nothing."""
+        loop = self.content.get("loops", {}).get("fit_loop", {})
+        whole = loop.get("epoch_loop.batch_progress", {}).get("is_last_batch")
+        epochs = loop.get("epoch_progress", {}).get("current", {})
+        epochs = epochs.get("ready" if whole else "processed", 0)
+        done = {"max_epochs": epochs, "max_steps": self.content.get("global_step") or 0}
+        for key, number in done.items():
+            most = config.trainer[key]
+            if most is not None and 0 <= most <= number:
+                raise ValueError(
+                    f"{config.ckpt_path} has trained for {number} {key[4:]}, and the new run ends "
+                    f"with as many: raise trainer.{key}, or begin anew with "
+                    f"--weights {config.ckpt_path}"
+                )
 
     def _settle_size(self, config: Namespace) -> None:
         """Copy settings to the network: of the data, and those that the network finds in a task."""

@@ -135,7 +135,7 @@ def settle_folder(config: Namespace, checkpoint: Path | None, anew: Sequence[str
             settings.version = run.name
             return True
         why = f", as {' and '.join(anew)} changed" if anew else ""
-        print_sentence(f"A new run begins with the weights of {checkpoint}{why}.")
+        print_sentence(f"A new run goes on from {checkpoint}, in a folder of its own{why}.")
     last = folder / name / CHECKPOINTS / LAST
     if last.is_file():
         raise ValueError(

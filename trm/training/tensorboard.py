@@ -147,6 +147,30 @@ def hyperparameters(config: dict[str, Any]) -> dict[str, str | float]:
     }
 
 
+def settings_of_run(config: dict[str, Any]) -> dict[str, str | float]:
+    """Return the settings by which a run is compared with its beginning, by dotted names.
+
+    These are `hyperparameters`, and what else decides how it trains: the callbacks, the limits of
+    the trainer, and the metric that chooses the best checkpoint.
+    """
+    trainer = config["trainer"]
+    limits = {f"trainer.{key}": trainer[key] for key in trainer if key.startswith("limit_")}
+    callbacks = trainer.get("callbacks") or []
+    listed = ", ".join(map(_call, callbacks if isinstance(callbacks, list) else [callbacks]))
+    more = {
+        "trainer.callbacks": listed or "none",
+        "checkpoint.monitor": config["checkpoint"]["monitor"],
+    }
+    return hyperparameters(config) | limits | more
+
+
+def _call(settings: dict[str, Any]) -> str:
+    """Return a class with its settings, such as ``EMAWeightAveraging(decay=0.9)``."""
+    given = {k: v for k, v in (settings.get("init_args") or {}).items() if v is not None}
+    arguments = ", ".join(f"{key}={value}" for key, value in given.items())
+    return f"{settings['class_path'].rpartition('.')[2]}({arguments})"
+
+
 class Pictures(L.Callback):
     """Draws rows of each validation of a run: the same ones each time, and incorrect ones.
 

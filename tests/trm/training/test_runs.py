@@ -154,10 +154,43 @@ def test_other_problems_are_another_run_which_has_no_best_yet(command, debug, wi
     ran = command("fit", *debug, *LONGER, *words, *LAST, folder=folder)
     for key, value in zip(words[::2], words[1::2], strict=True):
         assert f"{key.removeprefix('--')} {value} (was " in ran.err
-    begun = f"A new run begins with the weights of {RUN}/checkpoints/last.ckpt"
+    begun = f"A new run goes on from {RUN}/checkpoints/last.ckpt, in a folder of its own"
     assert f"{begun}, as data.task.layout and data.validation_problems changed." in ran.err
     assert files(folder / RUN) == before
     assert load(folder / "runs/debug/version_1", "best")["global_step"] == 6
+
+
+def test_callbacks_and_limits_that_a_resumed_run_lacks_are_named(command, debug, tmp_path):
+    """Without its averages, say, it would train on from the averaged weights."""
+    average = "--trainer.callbacks+", "lightning.pytorch.callbacks.EMAWeightAveraging"
+    limit = "--trainer.limit_train_batches", 1
+    words = ("fit", *debug, *CONSTANT, "--trainer.max_epochs")
+    command(*words, 1, *average, "--trainer.callbacks.decay", 0.9, *limit, folder=tmp_path)
+    given = command(*words, 1, *average, "--trainer.callbacks.decay", 0.9, *limit, *LAST,
+                    folder=tmp_path)  # fmt: skip
+    assert "Resuming from" not in given.err
+    ran = command(*words, 2, *LAST, folder=tmp_path)
+    assert "trainer.callbacks none (was EMAWeightAveraging(" in ran.err
+    assert "decay=0.9" in ran.err
+    assert "trainer.limit_train_batches None (was 1)" in ran.err
+
+
+def test_a_new_run_that_would_train_nothing_is_refused(command, debug, halves):
+    before = files(halves)
+    words = ("fit", *debug, *CONSTANT, "--trainer.max_epochs", 1, "--seed", 3)
+    for path in ("last", f"{RUN}/checkpoints/best.ckpt"):
+        ran = command(*words, "--ckpt_path", path, folder=halves, code=2)
+        assert "has trained for 1 epochs, and the new run ends with as many: raise" in ran.err
+        assert "begin anew with --weights runs/debug/version_0" in ran.err
+    assert files(halves) == before
+    assert runs(halves) == ["version_0"]
+
+
+def test_scores_on_other_problems_than_those_of_training_say_so(command, debug, halves):
+    words = ("test", *debug, *CONSTANT, "--ckpt_path", "best")
+    assert "was trained with" not in command(*words, folder=halves).err
+    ran = command(*words, "--data.task.base", 8, "--quiet", folder=halves)
+    assert f"{RUN}/checkpoints/best.ckpt was trained with data.task.base 10 (here 8)." in ran.err
 
 
 def test_a_moved_run_that_resumes_has_one_best_checkpoint(command, debug, with_a_perfect_best):
