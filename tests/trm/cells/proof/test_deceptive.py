@@ -228,6 +228,41 @@ def test_an_edit_of_rule_layout_task_or_helper_is_seen(file, before, after, tmp_
     assert digest() != first
 
 
+@pytest.mark.parametrize(
+    ("imported", "file"),
+    [
+        ("import late", "late.py"),
+        ("from parts import late", "parts/late.py"),
+        ("from parts.late import unchanged", "parts/late.py"),
+        ("from .parts import late", "own/parts/late.py"),
+        ("from .parts.late import unchanged", "own/parts/late.py"),
+    ],
+)
+@pytest.mark.parametrize("start", ["", "    "])
+def test_helpers_below_and_within_functions_are_sources(
+    imported, file, start, tmp_path, monkeypatch
+):
+    """Such as what a law compares with: its results are in no digest."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text("def unchanged(x):\n    return x\n")
+    name = "own.rule" if imported.startswith("from .") else "own_rule"
+    text = f"class Rule:\n  def cell(self):\n{start}    {imported}\n"
+    if not start:
+        text = f"{imported}\nclass Rule: ...\n"
+    (tmp_path / f"{name.replace('.', '/')}.py").write_text(text)
+    (tmp_path / "foreign.py").write_text("")
+    for module in ("own", "own.rule", "own_rule", "late", "own.parts", "own.parts.late",
+                   "parts", "parts.late"):  # fmt: skip
+        sys.modules.pop(module, None)
+    importlib.invalidate_caches()
+    found = canvas_sources.sources([importlib.import_module(name).Rule])
+    assert found.keys() == {name, file.removesuffix(".py").replace("/", ".")}
+    (tmp_path / file).write_text("def unchanged(x):\n    return 3\n")
+    changed = canvas_sources.sources([sys.modules[name].Rule])
+    assert [one for one in found if changed[one] != found[one]] == [list(found)[1]]
+
+
 def test_the_packages_sources_are_those_of_its_version():
     """After an edit: raise VERSION if a rule, layout or task may compute something else."""
     assert canvas_sources.package_hash() == canvas_sources.SOURCES, (
