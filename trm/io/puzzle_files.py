@@ -14,6 +14,7 @@ Puzzles of one group are variants of each other. An epoch has one of each group.
 Text has a puzzle in each line, a character for each cell.
 """
 
+import hashlib
 import io
 import json
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from trm.io.files import check_file, read_object, read_utf8, write_bytes
+from trm.io.files import check_file, fingerprint, read_object, read_utf8, write_bytes
 
 SPLITS = ("train", "test")
 _FIELDS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
@@ -181,6 +182,13 @@ def read_puzzles(folder: str | Path, split: str = "train", **more: Any) -> Puzzl
         groups = np.concatenate([joined.groups, joined.groups[-1] + part.groups[1:]])
         joined = Puzzles(found, inputs, labels, answer, puzzles, groups)
     return joined
+
+
+def arrays_hash(folder: str | Path, split: str = "train") -> str:
+    """Return the SHA-256 of a split's arrays, wherever their folder is."""
+    files = sorted(Path(folder, split).glob("*.npy"))
+    listed = [(file.name, fingerprint(file)) for file in files]
+    return hashlib.sha256(repr(listed).encode()).hexdigest()
 
 
 def write_puzzles(

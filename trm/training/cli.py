@@ -25,10 +25,10 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from canvas.choices import load_class, look_here
 from canvas.symbols import VOCAB_SIZE
 from canvas.task import Task
-from trm.checkpoints import find_checkpoint
+from trm.checkpoints import DATA_KEY, find_checkpoint
 from trm.checkpoints.content import load_checkpoint, network_weights
 from trm.io.config_files import LOADER, reads_arrays
-from trm.io.puzzle_files import read_format
+from trm.io.puzzle_files import arrays_hash, read_format
 from trm.models.iterative import Network
 from trm.runtime.devices import check_devices
 from trm.runtime.limits import lacks_memory
@@ -200,6 +200,12 @@ class TrainingCLI(LightningCLI):
             return {}
         now = yaml.load(self._parser(self.subcommand).dump(config, skip_none=False), LOADER)
         now, was = map(settings_of_run, (now, self.content[CONFIG_KEY]))
+        arrays = self.content[DATA_KEY].get("arrays")
+        if arrays and "folder" in config.data:  # it may be moved, or have other arrays by now
+            here = arrays_hash(config.data.folder)
+            now["data.folder"] = f"{config.data.folder} (SHA-256 {here[:12]})"
+            before = f"{was['data.folder']} (SHA-256 {arrays[:12]})"
+            was["data.folder"] = now["data.folder"] if here == arrays else before
         differ = sorted(key for key in now.keys() | was.keys() if now.get(key) != was.get(key))
         return {key: (now.get(key), was.get(key)) for key in differ}
 

@@ -15,7 +15,7 @@ from augment.views import View, apply_views, possible_shifts
 from canvas.choices import check_choice
 from canvas.drawing import IGNORE
 from canvas.problems import keys, random_below, random_shares, random_words
-from trm.io.puzzle_files import PuzzleFormat, Puzzles, read_puzzles
+from trm.io.puzzle_files import PuzzleFormat, Puzzles, arrays_hash, read_puzzles
 from trm.training.configs import check_range
 from trm.training.data import EpochDataModule
 
@@ -253,10 +253,15 @@ class PuzzleDataModule(EpochDataModule):
         )
         return np.sort(order[: self.validation_problems])
 
+    @cached_property
+    def _arrays(self) -> str:
+        return arrays_hash(self.folder)
+
     def state_dict(self) -> dict[str, Any]:
         """Return the settings that a checkpoint needs to read and solve puzzles like these.
 
-        The last two are facts of training for its card.
+        The last ones are facts of training: two for its card, and by ``arrays`` a resumed run knows
+        its puzzles.
         """
         equivalents = self.equivalents and asdict(self.equivalents)
         return {
@@ -267,6 +272,7 @@ class PuzzleDataModule(EpochDataModule):
             "equivalents": equivalents,
             "revealed": self.revealed,
             "revealed_own": self.revealed_own,
+            "arrays": self._arrays,
         }
 
     def train_dataloader(self) -> DataLoader:

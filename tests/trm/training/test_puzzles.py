@@ -1,6 +1,7 @@
 """From a folder of arrays to a solved puzzle: fit, resume, evaluate, solve, export, refusals."""
 
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -89,6 +90,21 @@ def test_a_resumed_run_on_arrays_ends_as_the_whole_one(arrays, command, tmp_path
     whole, resumed = whole_and_resumed(command, tmp_path, *words)
     for name, value in whole["state_dict"].items():
         assert torch.equal(resumed["state_dict"][name], value)
+
+
+def test_a_run_knows_its_arrays_by_their_content(fitted, command, tmp_path):
+    shutil.copytree(fitted / "runs", tmp_path / "runs")
+    shutil.copytree(fitted / "data/sudoku4", tmp_path / "moved")
+    words = ("fit", "--config", "puzzles/sudoku4", *TINY, "--ckpt_path", "last", "--data.folder")
+    ran = command(*words, tmp_path / "moved", "--trainer.max_epochs", 3, folder=tmp_path)
+    assert "data.folder" not in ran.err
+    runs = tmp_path / "runs/puzzles-sudoku4"
+    assert [run.name for run in runs.iterdir()] == ["version_0"]
+    labels = tmp_path / "moved/train/all__labels.npy"
+    np.save(labels, np.load(labels)[:, ::-1])
+    ran = command(*words, tmp_path / "moved", "--trainer.max_epochs", 4, folder=tmp_path)
+    assert "in a folder of its own, as data.folder changed" in ran.err
+    assert sorted(run.name for run in runs.iterdir()) == ["version_0", "version_1"]
 
 
 def test_the_test_split_is_evaluated_with_views(fitted, command, tmp_path):
