@@ -85,7 +85,7 @@ def load_solver(
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
     about, predictor = content[CHECKPOINT_KEY], solver.predictor
     _log.debug("%s: %s, %s, on %s", path, about["network"], solver.task, predictor.device)
-    solver = replace(solver, canvas=canvas, file=path)
+    solver = replace(solver, canvas=canvas, file=path.absolute())
     return solver.with_voting(voting) if voting else solver
 
 

@@ -78,4 +78,4 @@ def load_puzzle_solver(
         predictor: Any = found.with_options(unknown=form.unknown_cells, surest=surest)
         symmetries, shifted = checked_symmetries(data), bool(data.get("shifted"))
     to_device(predictor.model.eval(), device)
-    return PuzzleSolver(predictor, form, symmetries, shifted, voting, path)
+    return PuzzleSolver(predictor, form, symmetries, shifted, voting, path.absolute())

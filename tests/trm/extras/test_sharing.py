@@ -73,6 +73,14 @@ def test_a_loaded_solver_can_be_saved_and_one_without_a_file_not(tmp_path):
     assert not (tmp_path / "made").exists()
 
 
+def test_a_solver_is_saved_from_another_working_folder(tmp_path, checkpoint, monkeypatch):
+    monkeypatch.chdir(checkpoint.parent)
+    solver = load_solver(checkpoint.name, device="cpu")
+    monkeypatch.chdir(tmp_path)
+    solver.save_pretrained("saved")
+    assert (tmp_path / "saved/model.safetensors").is_file()
+
+
 def test_changed_weights_are_saved_without_proof_and_figures(tmp_path):
     solver = trm.Solver.from_pretrained("lattice-base2-seed0", device="cpu")
     solver.save_pretrained(tmp_path / "same")
