@@ -1,6 +1,7 @@
 """Reading of files with clear errors, and writing of files as a whole or not at all."""
 
 import codecs
+import errno
 import glob
 import gzip
 import hashlib
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _STALE = 3600  # seconds, longer than any write
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of a write, which does not name its file
 LONGEST = 2**20  # most bytes of a line
 _GZIP = b"\x1f\x8b"
 NO_UTF8 = (  # text after the name of a file
@@ -184,7 +186,8 @@ def replacing(file: Path) -> Iterator[Path]:
             os.fsync(written.fileno())
         os.replace(part, file)
     except OSError as error:
-        if error.filename is None or Path(error.filename) != part:
+        full = error.filename is None and error.errno in _FULL
+        if not full and (error.filename is None or Path(error.filename) != part):
             raise
         raise type(error)(error.errno, error.strerror, str(given)) from error
     finally:

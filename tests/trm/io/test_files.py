@@ -15,6 +15,7 @@ from trm.io.files import (
     removing_empty_folders,
     replacing,
     write_json,
+    writing,
 )
 
 
@@ -46,6 +47,21 @@ def test_a_file_is_the_old_one_until_the_new_one_is_whole(tmp_path):
 def test_a_file_that_cannot_be_written_is_named_as_it_was_given(file):
     with pytest.raises(OSError, match=re.escape(f"'{file}'")):
         write(Path(file), "new")
+
+
+def test_a_file_for_which_there_is_no_room_is_named_and_stays(tmp_path):
+    resource = pytest.importorskip("resource")
+    file, limits = tmp_path / "grid.json", resource.getrlimit(resource.RLIMIT_FSIZE)
+    file.write_text("before")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as error, writing(file) as stream:
+            stream.write("x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert error.value.filename == str(file)
+    assert [one.name for one in tmp_path.iterdir()] == ["grid.json"]
+    assert file.read_text() == "before"
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="a folder that takes no file")
