@@ -142,7 +142,7 @@ def measure(
     join_processes(fabric)
     # The other processes wait for the first.
     with alone(output / GRID) if fabric.is_global_zero else nullcontext():
-        check_models(output / GRID, models)
+        check_models(output / GRID, models)  # again: another process may have been at work
         return _measure(models, settings, output, fabric, quiet)
 
 
