@@ -14,6 +14,7 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -123,7 +124,7 @@ def _used(name: str) -> Iterator[str]:
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
     try:
         tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError):  # edited since it was imported: its hash has changed, too
+    except (SyntaxError, ValueError, OSError):  # edited since it was imported, which its hash shows
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -138,7 +139,8 @@ def _used(name: str) -> Iterator[str]:
 def _hash(name: str) -> str:
     """Return the SHA-256 of a module's source, or of its classes' compiled code without a file."""
     if file := _file(name):
-        return hashlib.sha256(file.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
+        with suppress(OSError):  # removed since it was imported, or in an archive
+            return hashlib.sha256(file.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
     module = sys.modules.get(name)
     kinds = [one for one in vars(module).values() if inspect.isclass(one)] if module else []
     functions = [f for kind in kinds for f in vars(kind).values() if inspect.isfunction(f)]

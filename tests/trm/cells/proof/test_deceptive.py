@@ -6,6 +6,7 @@ import pkgutil
 import re
 import shutil
 import sys
+import zipfile
 from functools import cache
 from pathlib import Path
 
@@ -261,6 +262,19 @@ def test_helpers_below_and_within_functions_are_sources(
     (tmp_path / file).write_text("def unchanged(x):\n    return 3\n")
     changed = canvas_sources.sources([sys.modules[name].Rule])
     assert [one for one in found if changed[one] != found[one]] == [list(found)[1]]
+
+
+@pytest.mark.parametrize("name", ["archived_rule", "removed_rule"])
+def test_a_rule_whose_file_cannot_be_read_has_a_hash(name, tmp_path, monkeypatch):
+    """It is in an archive, or was removed after its import."""
+    with zipfile.ZipFile(tmp_path / "rules.zip", "w") as archive:
+        archive.writestr("archived_rule.py", "class Rule: ...\n")
+    (tmp_path / "removed_rule.py").write_text("class Rule: ...\n")
+    for place in (tmp_path, tmp_path / "rules.zip"):
+        monkeypatch.syspath_prepend(place)
+    rule = importlib.import_module(name).Rule
+    (tmp_path / "removed_rule.py").unlink()
+    assert canvas_sources.sources([rule]).keys() == {name}
 
 
 def test_the_packages_sources_are_those_of_its_version():
