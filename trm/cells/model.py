@@ -43,8 +43,8 @@ from trm.models.attention import (
     truncated_normal_,
 )
 from trm.models.coordinates import span
-from trm.models.hook_points import INPUT, Point, of_layers
 from trm.models.iterative import IterativeModel, all_right, check_tokens, recur
+from trm.models.sites import INPUT, Site, layer_sites
 from trm.runtime.torch_settings import float32_default
 
 _CERTAIN = 30.0  # logit of a decided symbol
@@ -180,18 +180,20 @@ class CellModel(Indexed, IterativeModel):
         codes = settings.get("codes") or {}
         return rule_settings(task.local_rule(latent=bool(codes)).with_codes(codes))
 
-    def hook_points(self, states: Sequence[str] = ()) -> dict[str, Point]:
+    def sites(self, states: Sequence[str] = ()) -> dict[str, Site]:
         """Return the sites of the network, see `trm.models.hooks`."""
         ids = "int64 [N], ids of the op inputs that are computed"
         keys = "[N, directions, heads, D / heads]"
         shapes = "[N, D]", "[N, 1, heads, D / heads]", keys
-        layers = of_layers(self.layers, *shapes, "[N, heads, directions]", "[N, heads, D / heads]")
-        logits = Point("float [N, sum of C], logits of all outputs", self.lm_head)
+        layers = layer_sites(
+            self.layers, *shapes, "[N, heads, directions]", "[N, heads, D / heads]"
+        )
+        logits = Site("float [N, sum of C], logits of all outputs", self.lm_head)
         return {
-            "op_inputs": Point(ids, self.reader, INPUT, method="decode"),
+            "op_inputs": Site(ids, self.reader, INPUT, method="decode"),
             **layers,
             "op_logits": logits,
-            **self.last_points(states),
+            **self.last_sites(states),
         }
 
     def encode(self, tokens: Tensor, cache: CellCache | None = None) -> CellContext:

@@ -24,8 +24,8 @@ import torch
 from torch import Tensor, nn
 
 from trm.models.gpt import GPT
-from trm.models.hook_points import INPUT, OUTPUT, Point, of_blocks, of_modules
 from trm.models.iterative import IterativeModel, Network, named, unnamed
+from trm.models.sites import INPUT, OUTPUT, Site, block_sites, module_sites
 
 
 class Visit(NamedTuple):
@@ -137,7 +137,7 @@ def sites(model: nn.Module, states: Sequence[str] = ()) -> dict[str, str]:
         states: names of the tensors of the state, for a class of your own whose state is a named
             tuple; empty: those of `IterativeModel.updates`, or ``state``.
     """
-    return {name: point.text for name, point in _points(model, states).items()}
+    return {name: site.text for name, site in _sites(model, states).items()}
 
 
 @contextmanager
@@ -169,8 +169,8 @@ def record(
     Raises:
         ValueError: there is no such site; a hook is not such a pair, or returns something else.
     """
-    points, cache, edits = _points(model, states), Activations(), defaultdict[str, list[Hook]](list)
-    kept = _matched(model, points, [sites] if isinstance(sites, str) else sites)
+    known, cache, edits = _sites(model, states), Activations(), defaultdict[str, list[Hook]](list)
+    kept = _matched(model, known, [sites] if isinstance(sites, str) else sites)
     for pair in hooks:
         if not (isinstance(pair, Sequence) and len(pair) == 2 and callable(pair[1])):
             raise ValueError(
@@ -178,37 +178,37 @@ def record(
                 "('blocks.0.heads', lambda value, visit: value * 0)"
             )
         pattern, hook = pair
-        for name in _matched(model, points, [pattern]):
+        for name in _matched(model, known, [pattern]):
             edits[name].append(hook)
     clock = _Clock(model)
     taps = {
         name: _Tap(clock, name, edits[name], cache if name in kept else None, visits)
-        for name in points
+        for name in known
         if name in kept or name in edits
     }
     with ExitStack() as stack:
         if "torch._dynamo" in sys.modules:  # the check must not import the compiler
             stack.enter_context(torch.compiler.set_stance("force_eager"))
-        for owner, method, wrapper in _wrappers(model, clock, points, taps):
+        for owner, method, wrapper in _wrappers(model, clock, known, taps):
             stack.enter_context(_wrapped(owner, method, wrapper))
         first = next(iter(getattr(model, "layers", ())), None)
         if first is not None:
             stack.callback(first.register_forward_pre_hook(clock.turned).remove)
         for name, tap in taps.items():
-            if points[name].part is not None and not points[name].method:
-                stack.callback(_attached(points[name], tap).remove)
+            if known[name].part is not None and not known[name].method:
+                stack.callback(_attached(known[name], tap).remove)
         yield cache
 
 
-def _matched(model: nn.Module, points: Mapping[str, Point], patterns: Sequence[str]) -> set[str]:
+def _matched(model: nn.Module, known: Mapping[str, Site], patterns: Sequence[str]) -> set[str]:
     found = set[str]()
     if not isinstance(patterns, Iterable) or not all(isinstance(one, str) for one in patterns):
         raise ValueError(f"sites are names or patterns like 'blocks.*.attention', not {patterns!r}")
     for pattern in patterns:
-        names = [name for name in points if fnmatchcase(name, pattern)]
+        names = [name for name in known if fnmatchcase(name, pattern)]
         if not names:
             raise ValueError(
-                f"{type(model).__name__} has no site {pattern!r}. It has: {', '.join(points)}"
+                f"{type(model).__name__} has no site {pattern!r}. It has: {', '.join(known)}"
             )
         found.update(names)
     return found
@@ -280,11 +280,11 @@ class _Tap(NamedTuple):
         return made
 
 
-def _attached(point: Point, tap: _Tap) -> Any:
+def _attached(site: Site, tap: _Tap) -> Any:
     """Add the PyTorch hook of a site; return its handle."""
-    part, number = point.part, point.number
+    part, number = site.part, site.number
     assert part is not None
-    if point.kind == OUTPUT:
+    if site.kind == OUTPUT:
         return part.register_forward_hook(lambda _, __, made: tap(made))
 
     def given(_: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -295,7 +295,7 @@ def _attached(point: Point, tap: _Tap) -> Any:
         put = tap(part.weights(*arguments)) if tap.due else None
         return None if put is None else part.average(put, arguments[2])
 
-    if point.kind == INPUT:
+    if site.kind == INPUT:
         return part.register_forward_pre_hook(given)
     return part.register_forward_hook(weighted)
 
@@ -318,7 +318,7 @@ def _wrapped(owner: Any, method: str, wrapper: _Wrapper) -> Iterator[None]:
 
 
 def _wrappers(
-    model: nn.Module, clock: _Clock, points: Mapping[str, Point], taps: Mapping[str, _Tap]
+    model: nn.Module, clock: _Clock, known: Mapping[str, Site], taps: Mapping[str, _Tap]
 ) -> Iterator[tuple[Any, str, _Wrapper]]:
     """Yield methods that advance the clock or have the value of a site: owner, name, wrapper."""
 
@@ -378,12 +378,12 @@ def _wrappers(
     if isinstance(model, GPT):
         yield model, "embed", embed
         yield model, "run_blocks", run_blocks
-    for name, point in points.items():
-        if point.method:
-            yield point.part, point.method, (argument if point.kind == INPUT else output)(name)
+    for name, site in known.items():
+        if site.method:
+            yield site.part, site.method, (argument if site.kind == INPUT else output)(name)
 
 
-def _points(model: nn.Module, states: Sequence[str] = ()) -> dict[str, Point]:
+def _sites(model: nn.Module, states: Sequence[str] = ()) -> dict[str, Site]:
     """Return the sites of a model in order of computation."""
     if not isinstance(model, nn.Module):
         raise ValueError(
@@ -391,5 +391,5 @@ def _points(model: nn.Module, states: Sequence[str] = ()) -> dict[str, Point]:
             "solver.predictor.model"
         )
     if isinstance(model, Network):
-        return model.hook_points(states)
-    return of_blocks(getattr(model, "layers", ()), "S") | of_modules(model)
+        return model.sites(states)
+    return block_sites(getattr(model, "layers", ()), "S") | module_sites(model)

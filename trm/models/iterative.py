@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from trm.models.hook_points import Point, of_blocks, of_modules
+from trm.models.sites import Site, block_sites, module_sites
 
 State = Any  # see above
 Batch = dict[str, Tensor]  # tensors with one entry a sample, [B, ...] each
@@ -66,13 +66,13 @@ class Network(nn.Module):
         """Number of learned parameters; shared ones are counted once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
-    def hook_points(self, states: Sequence[str] = ()) -> dict[str, Point]:
+    def sites(self, states: Sequence[str] = ()) -> dict[str, Site]:
         """Return the sites of the network in order of computation, see `trm.models.hooks`.
 
         Args:
             states: names of the tensors of the state, for a class that does not declare them.
         """
-        return of_blocks(getattr(self, "layers", ()), "S") | of_modules(self)
+        return block_sites(getattr(self, "layers", ()), "S") | module_sites(self)
 
 
 class IterativeModel(Network, ABC):
@@ -133,16 +133,16 @@ class IterativeModel(Network, ABC):
             loop.step()
         return loop.read()
 
-    def hook_points(self, states: Sequence[str] = ()) -> dict[str, Point]:
-        return super().hook_points(states) | self.last_points(states)
+    def sites(self, states: Sequence[str] = ()) -> dict[str, Site]:
+        return super().sites(states) | self.last_sites(states)
 
-    def last_points(self, states: Sequence[str] = ()) -> dict[str, Point]:
+    def last_sites(self, states: Sequence[str] = ()) -> dict[str, Site]:
         """Return the sites after the blocks: the tensors of the state, and both results."""
         about = STATES | dict(self.states)
         known = [*self.states] or [*dict.fromkeys(self.updates)] or ["state"]
-        return {name: Point(about.get(name, "of the state")) for name in states or known} | {
-            "logits": Point("float [B, H, W, V], of each cell's symbol"),
-            "halt_logits": Point("float32 [B], of each canvas"),
+        return {name: Site(about.get(name, "of the state")) for name in states or known} | {
+            "logits": Site("float [B, H, W, V], of each cell's symbol"),
+            "halt_logits": Site("float32 [B], of each canvas"),
         }
 
 

@@ -30,9 +30,9 @@ from canvas.symbols import BLANK, MASK
 from trm.models.attention import Linear, PostNormBlock, Terms, compute_dtype, truncated_normal_
 from trm.models.configs import RecursiveConfig
 from trm.models.coordinates import Coordinates, box, neighbourhood_mask
-from trm.models.hook_points import Point, of_blocks
 from trm.models.iterative import STATES, IterativeModel, all_right, check_tokens, recur
 from trm.models.positions import check_canvas, make_position
+from trm.models.sites import Site, block_sites
 from trm.runtime.torch_settings import float32_default
 
 _CERTAIN = 30.0  # logit of a blank cell that is no token
@@ -229,17 +229,17 @@ class TinyRecursiveModel(IterativeModel):
     def accepts(self, height: int, width: int) -> bool:
         return self.position.accepts(Coordinates.canvas(height, width, self.config.prefix_length))
 
-    def hook_points(self, states: Sequence[str] = ()) -> dict[str, Point]:
+    def sites(self, states: Sequence[str] = ()) -> dict[str, Site]:
         embed = "float [B, S, D], embedded symbols, without positions"
         first = {
-            "embed": Point(embed, self.embed_tokens),
-            "inputs": Point("float [B, S, D], embedded prefix and symbols with positions"),
-            "cells": Point(
+            "embed": Site(embed, self.embed_tokens),
+            "inputs": Site("float [B, S, D], embedded prefix and symbols with positions"),
+            "cells": Site(
                 "int64 [B, cells], cell of each token after the prefix; H * W: padding. It cannot "
                 "be replaced"
             ),
         }
-        return first | of_blocks(self.layers, "S") | self.last_points(states)
+        return first | block_sites(self.layers, "S") | self.last_sites(states)
 
     def cell_states(self, state: RecursiveState, context: Context) -> Tensor:
         """Return z_H of every cell, [B, H, W, D]; 0 where a cell is no token."""
