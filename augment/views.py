@@ -20,7 +20,6 @@ class View(NamedTuple):
     symmetry: str = "e"  # a name in `augment.symmetry.SYMMETRIES`
     down: int = 0  # rows to move down after the symmetry; negative: up
     right: int = 0  # columns to move right; negative: left
-    rollout: int = 0  # number of the noise on the model's states in this view; 0: no noise
 
 
 def possible_shifts(content: np.ndarray) -> np.ndarray:

@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 from votes import held_out, right
 
-from augment.views import View
 from trm import load_solver
 from trm.evaluation.statistics import Share, auroc
 from trm.io.markdown import known, table
@@ -31,7 +30,7 @@ def rollouts_of(
     predictor = solver.predictor.with_options(noise=noise, seed=seed)
     correct, sure = [], []
     for number in range(rollouts):
-        found = predictor.free_running(drawing, [View(rollout=number)] * len(drawing))
+        found = predictor.free_running(drawing, rollouts=np.full(len(drawing), number))
         correct.append(right(drawing, found.canvases))
         sure.append(found.confidence.astype(np.float64).prod(axis=1))
     return np.stack(correct, axis=1), np.stack(sure, axis=1)

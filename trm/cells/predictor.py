@@ -392,10 +392,11 @@ class CellPredictor(Predictor):
         self,
         drawing: Drawing,
         views: Sequence[View] | None = None,
+        rollouts: np.ndarray | None = None,
     ) -> FilledCanvases:
         """See `Predictor`. All rows are solved at once.
 
-        In views the rows share the confidence evenly.
+        In views the rows share the confidence evenly. There are no rollouts.
         """
         if views is None:
             return self._all_rows(drawing)

@@ -95,10 +95,11 @@ class GPTPredictor(Predictor):
         self,
         drawing: Drawing,
         views: Sequence[View] | None = None,
+        rollouts: np.ndarray | None = None,
     ) -> FilledCanvases:
         """See `Predictor`. The whole sequence is decoded at once.
 
-        Views are shifts alone, as a GPT writes in one direction.
+        Views are shifts alone, as a GPT writes in one direction. It has no rollouts.
         """
         if views is None:
             return self._decode(drawing)

@@ -197,6 +197,7 @@ class Predictor(ABC):
         self,
         drawing: Drawing,
         views: Sequence[View] | None = None,
+        rollouts: np.ndarray | None = None,
     ) -> FilledCanvases:
         """Fill every row of every canvas, each from the rows that it wrote itself.
 
@@ -204,12 +205,14 @@ class Predictor(ABC):
             drawing: B problems.
             views: in which each canvas is filled, all its rows; they keep every solution on its
                 canvas. The output is in the problems' own frame. None: as it is drawn.
+            rollouts: of each canvas, int64 [B], see `__call__`.
         """
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
+            numbers = None if rollouts is None else rollouts[active]
             if views is None:
-                return self(inputs)
-            return in_views(self, inputs, [views[i] for i in active])
+                return self(inputs, numbers)
+            return in_views(self, inputs, [views[i] for i in active], numbers)
 
         return fill_row_by_row(fill, drawing, self.options.on_row)
 

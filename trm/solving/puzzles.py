@@ -133,7 +133,7 @@ class PuzzleSolver:
             views_of(voting, size, up, left, height - up - down, width - left - right, False)
             for up, down, left, right in room
         ]
-        of, every = flattened(views)
+        of, every, _ = flattened(views)
         seen = in_views(self.predictor, inputs[of], every)
         voted, decisions = vote_on(voting.vote, seen, of, inputs, self.format.unknown_cells(inputs))
         agreement = np.array([decision.agreement for decision in decisions], np.float32)

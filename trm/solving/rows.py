@@ -94,6 +94,7 @@ def in_views(
     predictor: Predictor,
     inputs: np.ndarray,
     views: Sequence[View],
+    rollouts: np.ndarray | None = None,
 ) -> Prediction:
     """Fill in the masked rows of canvases, each in a view of its own.
 
@@ -105,6 +106,7 @@ def in_views(
         predictor: fills in the masked row of each canvas.
         inputs: canvases, uint8 [B, H, W].
         views: of each canvas.
+        rollouts: of each canvas, int64 [B], see `Predictor`; None: no noise.
     """
     # Views keep the room of a solution on its canvas. Symbols that a model wrote outside this room
     # may wrap around the edge; undoing the view moves them back.
@@ -116,8 +118,8 @@ def in_views(
             for view, up, left in zip(views, ups, lefts, strict=True)
         ]
         viewed = apply_views(views, inputs)
-    seen, rollouts = viewed.reshape(len(viewed), -1), np.array([view.rollout for view in views])
-    if noisy := bool(rollouts.any()):
+    seen = viewed.reshape(len(viewed), -1)
+    if rollouts is not None:
         seen = np.concatenate([seen, rollouts[:, None]], axis=1)
     _, first, which = np.unique(seen, axis=0, return_index=True, return_inverse=True)
     most = max(1, predictor.at_once(*inputs.shape[1:]))
@@ -125,7 +127,7 @@ def in_views(
     found = []
     for number, i in enumerate(parts):
         with part(number, number + 1, len(parts)):
-            found.append(predictor(viewed[i], rollouts[i] if noisy else None))
+            found.append(predictor(viewed[i], None if rollouts is None else rollouts[i]))
     filled = Prediction.joined(found).take(which.reshape(-1))
     canvases = undo_views(views, filled.canvases)
     steps = np.zeros_like(filled.steps)

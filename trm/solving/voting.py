@@ -153,13 +153,13 @@ def solve_by_vote(
     anywhere = predictor.translation_invariant
     views = [views_of(voting, size, *map(int, box), along_rows=anywhere) for box in boxes]
     if voting.per == "solution":
-        return _by_solution(predictor, voting, drawing, *flattened(views), answers)
+        return _by_solution(predictor, voting, drawing, views, answers)
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
 
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-        back, every = flattened([views[problem] for problem in active])
-        seen = in_views(predictor, inputs[back], every)
-        voted, found = vote_on(voting.vote, seen, back, inputs, drawing.cells_of_step(step)[active])
+        of, every, rollouts = flattened([views[i] for i in active], voting.rollouts)
+        seen = in_views(predictor, inputs[of], every, rollouts)
+        voted, found = vote_on(voting.vote, seen, of, inputs, drawing.cells_of_step(step)[active])
         for problem, decision in zip(active, found, strict=True):
             decisions[problem].append(decision)
         return voted
@@ -171,11 +171,11 @@ def _by_solution(
     predictor: Predictor,
     voting: Voting,
     drawing: Drawing,
-    of: np.ndarray,
-    views: list[View],
+    views: list[list[View]],
     answers: Callable[[int, np.ndarray], bool],
 ) -> tuple[FilledCanvases, list[list[Decision]]]:
-    alone = predictor.free_running(drawing[of], views)
+    of, every, rollouts = flattened(views, voting.rollouts)
+    alone = predictor.free_running(drawing[of], every, rollouts)
     voted, decisions = FilledCanvases.begun(drawing), []
     for i, n in enumerate(drawing.steps.tolist()):
         mine, unknown = np.flatnonzero(of == i), ~drawing.given[i]
@@ -323,10 +323,24 @@ def views_of(
     content = np.zeros(size, dtype=bool)
     content[top : top + rows, left : left + columns] = True
     allowed = voting.symmetries or ()
-    views = distinct_views(content, allowed, voting.views, voting.seed, along_rows)
-    return [view._replace(rollout=number) for number in range(voting.rollouts) for view in views]
+    return distinct_views(content, allowed, voting.views, voting.seed, along_rows)
 
 
-def flattened(views: Sequence[Sequence[View]]) -> tuple[np.ndarray, list[View]]:
-    """Return the problem of each view, int64 [V], and the views of all problems in order."""
-    return np.repeat(np.arange(len(views)), list(map(len, views))), list(chain(*views))
+def flattened(
+    views: Sequence[list[View]], rollouts: int = 1
+) -> tuple[np.ndarray, list[View], np.ndarray | None]:
+    """Return the views of all problems one after the other, those of a problem once a rollout.
+
+    Args:
+        views: of each problem.
+        rollouts: of each view.
+
+    Returns:
+        The problem of each of V views, int64 [V], the views, and the number of the rollout of each,
+        int64 [V]; None in its place if there is one rollout, which has no noise.
+    """
+    counts = np.array([len(one) for one in views])
+    of = np.arange(len(views)).repeat(rollouts * counts)
+    every = list(chain(*(rollouts * one for one in views)))
+    numbers = np.concatenate([np.arange(rollouts).repeat(count) for count in counts])
+    return of, every, numbers if rollouts > 1 else None
