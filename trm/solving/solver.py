@@ -12,10 +12,11 @@ from canvas import symbols
 from canvas.canvas_size import Canvas
 from canvas.drawing import Drawing, WorkedDrawing
 from canvas.layouts import Reading, read
-from canvas.problems import MOST_CELLS, Problems
+from canvas.problems import Problems
 from canvas.task import Task, describe_ranges
 from trm.families import SHARING, load, moved
 from trm.runtime.progress import part
+from trm.solving import placement
 from trm.solving.operand_swap import solve_in_both_orders
 from trm.solving.orientation import solve_given
 from trm.solving.predictor import Predictor, Sampling
@@ -345,7 +346,7 @@ class Solver:
                 f"this model works with at most {most} operands, not with {len(lengths)}"
             )
         rows, columns = self.task.canvas_layout.room(lengths, self.task.base)
-        height, width = self._size(rows, columns)
+        height, width = placement.size_for(self, rows, columns)
         height, width = max(height, rows), max(width, columns)
         if self.voting and self.voting.transposes:
             height = width = max(height, width)
@@ -361,25 +362,12 @@ class Solver:
         Raises:
             ValueError: a problem does not fit, or is written in another base than the model's.
         """
-        return self.task.canvas_layout.draw(problems, *self._placed(problems))
+        return self.task.canvas_layout.draw(problems, *placement.places(self, problems))
 
     def draw_worked(self, problems: Problems) -> WorkedDrawing:
         """Draw problems with their true solutions, to compare a model's with."""
-        placed = self._placed(problems)  # raises before a problem that is too large is solved
+        placed = placement.places(self, problems)  # raises before a large problem is solved
         return self.task.canvas_layout.draw_worked(problems, *placed)
-
-    def _placed(self, problems: Problems) -> tuple[int, int, np.ndarray, np.ndarray]:
-        """Return the canvas's height and width, and the first row and column of each problem."""
-        if problems.base != self.task.base:
-            raise ValueError(f"the model works in base {self.task.base}, not {problems.base}")
-        for why in filter(None, self._refused(problems)):
-            raise ValueError(why)
-        rows, columns = self.task.canvas_layout.sizes(problems)
-        height, width = self._size(int(rows.max()), int(columns.max()))
-        for i, size in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
-            if misfit := self._misfit(problems, i, *size, height, width):
-                raise ValueError(misfit)
-        return height, width, (height - rows) // 2, width - (width - columns) // 2 - columns
 
     def place(self, rows: int, columns: int) -> tuple[int, int, int, int]:
         """Return height and width of a canvas for one solution, and its first row and column.
@@ -387,22 +375,7 @@ class Solver:
         Raises:
             ValueError: there is no such canvas, or the model cannot work on it.
         """
-        height, width = self._size(rows, columns)
-        if rows > height or columns > width or not self.predictor.at_once(height, width):
-            raise ValueError(f"a solution of {rows} x {columns} cells does not fit")
-        return height, width, (height - rows) // 2, width - (width - columns) // 2 - columns
-
-    def _size(self, rows: int, columns: int) -> tuple[int, int]:
-        """Return height and width of a canvas for solutions of that many rows and columns.
-
-        In training the longest problem of a batch decides the size of a cut canvas, so canvases for
-        short problems alone are rare. A model whose output depends on position therefore gets at
-        least the size of the longest training problem.
-        """
-        if self.canvas.cut and not self.predictor.translation_invariant:
-            longest_rows, longest_columns = self.task.extent()
-            rows, columns = max(rows, longest_rows), max(columns, longest_columns)
-        return self.canvas.size(rows, columns)
+        return placement.place(self, rows, columns)
 
     def misfits(self, problems: Problems) -> list[str | None]:
         """Return the reason why each problem does not fit its own canvas; None if it fits.
@@ -410,50 +383,7 @@ class Solver:
         A problem that the task, the layout or the model excludes fits no canvas. Problems are in
         the model's base.
         """
-        found = self._refused(problems)
-        known = np.array([i for i, why in enumerate(found) if why is None], dtype=np.int64)
-        sizes = self.task.canvas_layout.sizes(problems[known]).T.tolist()
-        for i, (rows, columns) in zip(known.tolist(), sizes, strict=True):
-            found[i] = self._misfit(problems, i, rows, columns, *self._size(rows, columns))
-        return found
-
-    def _refused(self, problems: Problems) -> list[str | None]:
-        """Return the reason why task, layout or model exclude each problem; else None."""
-        found = self.task.refused(problems)
-        most, counts = self.predictor.most_operands, problems.counts
-        if most is None:
-            return found
-        return [
-            why
-            or (
-                f"{self.task.names(problems[i : i + 1])[0]} has {count} operands, and this "
-                f"model works with at most {most}: take one that was trained on more"
-                if count > most
-                else None
-            )
-            for i, (why, count) in enumerate(zip(found, counts.tolist(), strict=True))
-        ]
-
-    def _misfit(
-        self, problems: Problems, i: int, rows: int, columns: int, height: int, width: int
-    ) -> str | None:
-        accepted = self.predictor.at_once(height, width) > 0
-        if not accepted and height * width > MOST_CELLS:
-            return f"its canvas of {height} x {width} cells is more than {MOST_CELLS:,} cells"
-        fits = rows <= height and columns <= width
-        if fits and accepted:
-            return None
-        name = self.task.names(problems[i : i + 1])[0]
-        if fits:
-            return f"{name} needs a canvas of {height} x {width}, which the model cannot work on"
-        larger = max(rows, height), max(columns, width)
-        grow = "The model does not accept a larger one: train"
-        if self.predictor.at_once(*larger):
-            grow = f"Re-run with --height {larger[0]} --width {larger[1]}, or train"
-        return (
-            f"{name} needs a canvas of at least {rows} x {columns} (height x width), and this one "
-            f"has {height} x {width}. {grow} on a larger canvas."
-        )
+        return placement.misfits(self, problems)
 
 
 def __getattr__(name: str) -> Any:
