@@ -1,10 +1,11 @@
 """Solving any number of problems: from Python, from files on several devices, from pipes.
 
-Results are records, see `trm.solving.solution`. A file is solved in units of some hundred problems.
-The record of a problem depends on its unit, the checkpoint and the settings, not on the number of
-devices or on interruptions. A finished unit is a file, ``.NAME.<hash>.parts/<number>.json``, beside
-the output NAME. The hash covers everything that affects the records. Once all units are finished,
-the first process joins them to the output and deletes the folder.
+Results are records, see `trm.solving.solution`. A file is solved in batches of some hundred
+problems. The record of a problem depends on its batch, the checkpoint and the settings, not on the
+number of devices or on interruptions. The records of a finished batch are a file,
+``.NAME.<hash>.parts/<number>.json``, beside the output NAME. The hash covers everything that
+affects them. Once all batches are finished, the first process joins these files to the output and
+deletes the folder.
 """
 
 import glob
@@ -81,8 +82,10 @@ def solve(
         return Entry(line, operands)
 
     entries = (entry(line, operands) for line, operands in enumerate(problems, start=1))
-    size = batch_size or _unit_size(solver.voting, solver.predictor.device)
-    return (record for unit in _units(entries, size) for record in answer(solver, unit, canvases))
+    size = batch_size or _batch_size(solver.voting, solver.predictor.device)
+    return (
+        record for batch in _batches(entries, size) for record in answer(solver, batch, canvases)
+    )
 
 
 def answer(solver: Solver, entries: list[Entry], canvases: bool) -> list[dict[str, Any]]:
@@ -205,15 +208,15 @@ def stream(job: Job, source: BinaryIO | None, sink: IO[str] | None) -> Summary:
         sink: None: the job's output.
     """
     summary = Summary()
-    size = job.batch_size or _unit_size(job.solver.voting, job.solver.predictor.device)
+    size = job.batch_size or _batch_size(job.solver.voting, job.solver.predictor.device)
     with ExitStack() as open_ones:
         out: IO[str] = sink or open_ones.enter_context(writing(job.output))
         table = sink is None and job.csv
         # The columns are known at the end: lines of JSON may have different keys.
         lines: IO[str] = open_ones.enter_context(_kept()) if table else out
-        units = _units if source is None and job.source.is_file() else _timely_units
-        for unit in units(job.entries(source), size):
-            summary.write(lines, job.lines(unit))
+        in_batches = _batches if source is None and job.source.is_file() else _timely_batches
+        for batch in in_batches(job.entries(source), size):
+            summary.write(lines, job.lines(batch))
             lines.flush()
         if table:
 
@@ -255,7 +258,7 @@ def work_through(
     join_processes(fabric)
     kind = fabric.device.type
     job.solver.predictor.model.to(fabric.device)
-    size = job.batch_size or _unit_size(job.solver.voting, kind)
+    size = job.batch_size or _batch_size(job.solver.voting, kind)
     output = job.output.resolve()
     if output.exists() and fabric.is_global_zero and not quiet:
         print(f"{job.output} exists: it is computed again, and then replaced", file=sys.stderr)
@@ -264,10 +267,10 @@ def work_through(
         numbers = range(-(-sum(1 for _ in job.entries()) // size))
         folder = output.with_name(f".{output.name}.{job.key(kind)}.parts")
         parts = {folder / f"{number}.json": number for number in numbers}
-        units = enumerate(_units(job.entries(), size))
+        batches = enumerate(_batches(job.entries(), size))
 
-        def solved(unit: int) -> list[dict[str, Any]]:
-            return job.lines(next(some for number, some in units if number == unit))
+        def solved(wanted: int) -> list[dict[str, Any]]:
+            return job.lines(next(batch for number, batch in batches if number == wanted))
 
         make_files(fabric, parts, solved, Path.is_file, "parts of the file", quiet)
         if not fabric.is_global_zero:
@@ -278,14 +281,14 @@ def work_through(
             return (json.loads(part.read_text(encoding="utf-8")) for part in parts)
 
         with writing(output) as sink:
-            for unit in records():
+            for of_batch in records():
                 if job.csv:
-                    summary.count(unit)
+                    summary.count(of_batch)
                 else:
-                    summary.write(sink, unit)
+                    summary.write(sink, of_batch)
             if job.csv:
                 write_csv(sink, lambda: chain.from_iterable(records()))
-        # Delete the units, also those of other settings.
+        # Delete the parts, also those of other settings.
         for kept in output.parent.glob(f".{glob.escape(output.name)}.{_HASH}.parts"):
             shutil.rmtree(kept)
     return summary
@@ -296,18 +299,18 @@ def _kept() -> IO[str]:
     return TemporaryFile("w+", encoding="utf-8", newline="\n")
 
 
-def _unit_size(voting: Voting | None, device: str) -> int:
+def _batch_size(voting: Voting | None, device: str) -> int:
     samples = 256 if device == "cpu" else 8192
     return max(8, samples // (voting.samples if voting else 1))
 
 
-def _units(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
+def _batches(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
     rest = iter(entries)
-    while unit := list(islice(rest, size)):
-        yield unit
+    while batch := list(islice(rest, size)):
+        yield batch
 
 
-def _timely_units(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
+def _timely_batches(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
     """Yield lists of at most ``size`` entries, each at most `_MOMENT` after its first one came."""
     come: Queue[Entry | BaseException | None] = Queue(size)
 
@@ -320,21 +323,21 @@ def _timely_units(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
             come.put(error)
 
     Thread(target=read, daemon=True).start()  # it may wait for a line when the process ends
-    unit, until = list[Entry](), 0.0
+    batch, until = list[Entry](), 0.0
     while True:
         try:
-            one = come.get(timeout=max(0.0, until - time.monotonic()) if unit else _MOMENT)
+            one = come.get(timeout=max(0.0, until - time.monotonic()) if batch else _MOMENT)
         except Empty:
-            if unit:
-                yield unit
-                unit = []
+            if batch:
+                yield batch
+                batch = []
             continue
         if isinstance(one, Entry):
-            until = until if unit else time.monotonic() + _MOMENT
-            unit.append(one)
-        if unit and (len(unit) == size or not isinstance(one, Entry)):
-            yield unit
-            unit = []
+            until = until if batch else time.monotonic() + _MOMENT
+            batch.append(one)
+        if batch and (len(batch) == size or not isinstance(one, Entry)):
+            yield batch
+            batch = []
         if isinstance(one, BaseException):
             raise one
         if one is None:

@@ -330,9 +330,9 @@ def test_entries_of_a_pipe_come_in_order_and_before_an_error():
             yield Entry(line)
         raise ValueError("the data are damaged")
 
-    units = batch._timely_units(entries(), 2)
-    found = [next(units) for _ in range(3)]
-    assert [entry.line for unit in found for entry in unit] == [0, 1, 2, 3, 4]
+    batches = batch._timely_batches(entries(), 2)
+    found = [next(batches) for _ in range(3)]
+    assert [entry.line for one in found for entry in one] == [0, 1, 2, 3, 4]
     assert max(map(len, found)) == 2
     with pytest.raises(ValueError, match="the data are damaged"):
-        next(units)
+        next(batches)
