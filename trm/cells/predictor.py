@@ -29,8 +29,9 @@ from canvas.drawing import UNDEFINED, Drawing
 from canvas.task import Task
 from trm.cells.configs import CellConfig
 from trm.cells.table import CellTable, MemoTable, UnknownInputError
-from trm.solving.predictor import Predictor, Trace, batch_size
+from trm.solving.predictor import Predictor, batch_size
 from trm.solving.rows import FilledCanvases, Prediction, in_views
+from trm.solving.trace import Trace
 
 if TYPE_CHECKING:
     import torch

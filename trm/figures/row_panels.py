@@ -14,7 +14,7 @@ from canvas.picture import GREY, HIGHLIGHT, INK, PAPER, blank_figure, draw_canva
 from canvas.symbols import BLANK
 from trm.evaluation.statistics import Share
 from trm.figures.style import new_figure, tidy
-from trm.solving.predictor import ConfidenceCurve, Trace
+from trm.solving.trace import ConfidenceCurve, Trace
 
 _CELLS = (0.14, 0.22)  # inches of a cell, fewest and most
 _PANEL = (1.5, 3.1)  # inches of a canvas's width: with enlarged cells, and at most

@@ -13,8 +13,9 @@ from trm.models.gpt import GPT, Generated
 from trm.models.sampling import Sampler
 from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.noise import generator_of
-from trm.solving.predictor import Predictor, Trace
+from trm.solving.predictor import Predictor
 from trm.solving.rows import FilledCanvases, Prediction
+from trm.solving.trace import Trace
 
 FREE = -1  # a token that the model is to write
 

@@ -10,9 +10,10 @@ from torch import Tensor
 from trm.models.iterative import IterativeModel, Loop, Settling
 from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.noise import Noise
-from trm.solving.predictor import Predictor, Trace
+from trm.solving.predictor import Predictor
 from trm.solving.rows import Prediction
 from trm.solving.surest import surest_first
+from trm.solving.trace import Trace
 
 # Sources of the confidence in a row: the halting head alone, or also the least certain cell.
 CONFIDENCES = ("head", "cells")

@@ -13,13 +13,13 @@ import numpy as np
 
 from trm.solving.rows import Prediction
 
-# Called with canvases, uint8 [N, H, W], and their rollouts, int64 [N] or None; returns also the
-# probability of each symbol, float [N, H, W].
-Fill = Callable[[np.ndarray, np.ndarray | None], tuple[Prediction, np.ndarray]]
-
 
 def surest_first(
-    fill: Fill, inputs: np.ndarray, rollouts: np.ndarray | None, unknown: np.ndarray, cells: int
+    predict: Callable[[np.ndarray, np.ndarray | None], tuple[Prediction, np.ndarray]],
+    inputs: np.ndarray,
+    rollouts: np.ndarray | None,
+    unknown: np.ndarray,
+    cells: int,
 ) -> Prediction:
     """Fill in canvases, the surest cells first.
 
@@ -28,7 +28,8 @@ def surest_first(
     settled if all of them have.
 
     Args:
-        fill: fills in all cells at once.
+        predict: called with canvases, uint8 [N, H, W], and their rollouts, int64 [N] or None; fills
+            in all cells at once, and also returns the probability of each symbol, float [N, H, W].
         inputs: canvases, uint8 [B, H, W].
         rollouts: see `trm.solving.predictor.Predictor`.
         unknown: cells to fill in, bool [B, H, W].
@@ -38,7 +39,7 @@ def surest_first(
     trust, passes = np.zeros(len(inputs), np.float32), np.zeros(len(inputs), np.int64)
     steps, settled = np.zeros(len(inputs), np.int64), np.ones(len(inputs), dtype=bool)
     while len(left := np.flatnonzero(unknown.any(axis=(1, 2)))):
-        found, certainty = fill(canvases[left], None if rollouts is None else rollouts[left])
+        found, certainty = predict(canvases[left], None if rollouts is None else rollouts[left])
         known = np.nan_to_num(certainty)  # NaN if weights are far too large
         surest = _highest(np.where(unknown[left], known, -1), cells) & unknown[left]
         canvases[left] = np.where(surest, found.canvases, canvases[left])

@@ -6,7 +6,7 @@ from canvas.drawing import RowSteps, row_steps
 from canvas.picture import HIGHLIGHT, PAPER, WRONG_INK, pixels
 from canvas.symbols import DIGIT_ZERO
 from trm.figures.row_panels import sample_panels, steps_figure
-from trm.solving.predictor import ConfidenceCurve, Trace
+from trm.solving.trace import ConfidenceCurve, Trace
 
 
 def made_up(steps: RowSteps, right: list[list[bool]], *outcomes: str) -> Trace:
