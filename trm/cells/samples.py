@@ -13,7 +13,8 @@ from canvas.cells.spec import SYMBOL, TOKEN
 from canvas.drawing import WorkedDrawing
 from canvas.problems import random_below
 from canvas.symbols import MASK
-from trm.training.samples import STEP, TrainingBatch, TrainingSamples
+from trm.training.random_bits import Purpose
+from trm.training.samples import TrainingBatch, TrainingSamples
 
 _POOLED = 1000  # problems worked out at once for a pool
 
@@ -34,12 +35,13 @@ class CellInputSamples(TrainingSamples):
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        if self.pool:
+        if self.mixture.pool:
             epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
-            chosen = random_below(self.words(epoch, index, STEP, 1)[:, 0], len(self.pooled.ops))
+            words = self.words(epoch, index, Purpose.STEP, 1)
+            chosen = random_below(words[:, 0], len(self.pooled.ops))
             return as_batch(OpSamples(*(part[chosen] for part in self.pooled)))
         _, drawing, _, epoch, index = self.draw_batch(indices)
-        words = self.words(epoch, index, STEP, 2)
+        words = self.words(epoch, index, Purpose.STEP, 2)
         known = random_below(words[:, 0], drawing.steps) * random_below(words[:, 1], 2)
         known *= drawing.first_step > 0  # without a given row all are filled in together
         return self.batch(self.task.local_rule(), drawing, known)
@@ -47,10 +49,11 @@ class CellInputSamples(TrainingSamples):
     @cached_property
     def pooled(self) -> OpSamples:
         """Distinct op inputs of the first ``pool`` training problems, with their labels."""
-        data, rule = replace(self, size=self.pool, pool=0), self.task.local_rule()
+        pool, rule = self.mixture.pool, self.task.local_rule()
+        data = replace(self, size=pool, mixture=replace(self.mixture, pool=0))
         ids = np.zeros(0, dtype=np.int64)
-        for start in range(0, self.pool, _POOLED):
-            drawing = data.draw_batch(range(start, min(start + _POOLED, self.pool)))[1]
+        for start in range(0, pool, _POOLED):
+            drawing = data.draw_batch(range(start, min(start + _POOLED, pool)))[1]
             found = drawn_cell_inputs(rule, drawing)
             ids = np.union1d(ids, rule.op_input_ids(found.cell_inputs, found.outputs)[0])
             ids = np.union1d(ids, found.updates)

@@ -55,8 +55,8 @@ def places(solver: Solver, problems: Problems) -> tuple[int, int, np.ndarray, np
     rows, columns = solver.task.canvas_layout.sizes(problems)
     height, width = size_for(solver, int(rows.max()), int(columns.max()))
     for i, size in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
-        if why := _misfit(solver, problems[i : i + 1], size, (height, width)):
-            raise ValueError(why)
+        if misfit := _misfit(solver, problems[i : i + 1], size, (height, width)):
+            raise ValueError(misfit)
     return height, width, (height - rows) // 2, width - (width - columns) // 2 - columns
 
 

@@ -23,6 +23,7 @@ from trm.runtime.limits import MOST_SAMPLES, MOST_WORKERS, host_memory
 from trm.training.carry_practice import CarryPractice
 from trm.training.configs import NegativesConfig, check_range
 from trm.training.curriculum import Curriculum, Stage
+from trm.training.mixture import Mixture
 from trm.training.priming import PrimedProblems, Priming
 from trm.training.samples import RowStepSamples, Samples, SolvedProblems, TrainingSamples
 
@@ -325,14 +326,14 @@ class CanvasDataModule(EpochDataModule):
     def _drawn(self) -> dict[str, Any]:
         """Settings of training samples."""
         epochs = getattr(self.trainer, "max_epochs", None)
-        parts = {"curriculum": self.curriculum, "epochs": epochs, "blanks": self.blanks}
+        mixture = Mixture(self.curriculum, self.primed, self.practice, self.pool)
+        parts = {"mixture": mixture, "epochs": epochs, "blanks": self.blanks}
         module = self.trainer.lightning_module if self.trainer else None
         if (auxiliary := getattr(module, "auxiliary_config", None)) is not None:
             parts["auxiliary"] = auxiliary
         self.check_samples(getattr(module, "samples", RowStepSamples))
-        for name in ("negatives", "pool", "primed", "practice"):
-            if held := getattr(self, name):
-                parts[name] = held
+        if self.negatives:
+            parts["negatives"] = self.negatives
         return {"transform": self.transform, **parts}
 
     @property

@@ -1,6 +1,7 @@
 """Random numbers as a function of seeds, the same on all devices."""
 
 import math
+from enum import IntEnum
 
 import torch
 from torch import Tensor
@@ -9,6 +10,24 @@ from canvas.problems import mix
 from trm.models.iterative import State, named, unnamed, where
 
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # int64 of the same bits
+
+
+class Purpose(IntEnum):
+    """Purpose of random numbers of a training sample, see `canvas.problems.keys`.
+
+    Purpose 0 is its problem.
+    """
+
+    STEP = 1  # the row that is masked
+    PLACE = 2  # on the canvas, and those of blank rows and columns
+    TRANSFORM = 3
+    MARGIN = 4  # of the canvas
+    MODEL = 5  # the model's own random numbers
+    BLANKS = 6  # numbers of blank rows and columns
+    NEGATIVE = 7  # the kind of sample, and what differs in it
+    PRIMED = 8
+    POOL = 9
+    PRACTICE = 10
 
 
 def random_bits(seeds: Tensor, counter: Tensor | int = 0) -> Tensor:

@@ -24,9 +24,8 @@ from canvas.symbols import BLANK, MASK
 from canvas.task import Task
 from trm.families import moved
 from trm.training.auxiliary import draw_classes
-from trm.training.carry_practice import CarryPractice
 from trm.training.configs import AuxiliaryConfig, NegativesConfig
-from trm.training.curriculum import Curriculum
+from trm.training.mixture import Mixture
 from trm.training.negatives import (
     WORDS,
     SampleKind,
@@ -36,13 +35,10 @@ from trm.training.negatives import (
     shifted,
     with_incorrect_rows,
 )
-from trm.training.priming import PrimedProblems
+from trm.training.random_bits import Purpose
 
 TrainingBatch = dict[str, Any]
 
-# Purposes of random keys, from 1; purpose 0 draws the problem.
-_PURPOSES = range(1, 11)
-STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS, _NEGATIVE, _PRIMED, _POOL, PRACTICE = _PURPOSES
 SHIFTS_ALONE = (
     "data.transforms turn or reflect canvases, but a GPT writes from the lowest digit up, row "
     "below row: use only augment.transforms.CanvasShift"
@@ -93,43 +89,29 @@ class Samples(Dataset):
 
 @dataclass(eq=False)
 class TrainingSamples(Samples):
-    """Training samples of any family: the same problems at the same places.
-
-    With a ``pool``, problems are drawn evenly from so many, the first ones without a pool.
-    """
+    """Training samples of any family: the same problems at the same places."""
 
     transform: SampleTransform | None = None
-    curriculum: Curriculum | None = None
-    primed: PrimedProblems | None = None
-    practice: CarryPractice | None = None
+    mixture: Mixture = field(default_factory=Mixture)  # of their problems
     epochs: int | None = None  # of the whole run
     blanks: Blanks = field(default_factory=Blanks)
     auxiliary: AuxiliaryConfig = field(default_factory=AuxiliaryConfig)
-    pool: int = 0  # problems of the pool; 0: new problems in each batch
 
     def draw_batch(
         self, indices: Sequence[int]
     ) -> tuple[Problems, WorkedDrawing, Insertion, int, np.ndarray]:
         """Draw problems; return them with the blank rows and columns to insert afterwards."""
         epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
-        task = self.curriculum.at(epoch, self.epochs) if self.curriculum else self.task
-        drawn = epoch, index
-        if self.pool:
-            drawn = 0, random_below(self.words(epoch, index, _POOL, 1)[:, 0], self.pool)
-        problems = sample(task, self.seed, self.split, *drawn)
-        if self.primed:
-            problems = self.primed.mixed(problems, self.words(epoch, index, _PRIMED, 2))
-        if self.practice:
-            words = self.words(epoch, index, PRACTICE, 2)
-            problems = self.practice.mixed(task, problems, epoch, index, words)
+        of = self.seed, self.split, epoch, index
+        problems = self.mixture.sample(self.task, *of, self.epochs)
         sizes = self.task.canvas_layout.sizes(problems)
         rows, columns = sizes.max(axis=1).tolist()
         # The margin and the number of blank lines are the same in the whole batch.
-        spare = self._of_batch(epoch, index, _MARGIN, (self.canvas.margin,) * 2)
-        more = self._of_batch(epoch, index, _BLANKS, (self.blanks.rows, self.blanks.columns))
+        spare = self._of_batch(epoch, index, Purpose.MARGIN, (self.canvas.margin,) * 2)
+        more = self._of_batch(epoch, index, Purpose.BLANKS, (self.blanks.rows, self.blanks.columns))
         height, width = self.canvas.size(rows + more[0], columns + more[1], spare)
         more = min(more[0], height - rows), min(more[1], width - columns)
-        where = self.words(epoch, index, _PLACE, 2 + sum(more))
+        where = self.words(epoch, index, Purpose.PLACE, 2 + sum(more))
         drawing = self._draw(problems, sizes, (height - more[0], width - more[1]), where[:, :2])
         return problems, drawing, Insertion.draw(drawing, more, where[:, 2:]), epoch, index
 
@@ -170,7 +152,7 @@ class TrainingSamples(Samples):
         """
         if self.transform is None:
             return arrays
-        seeds = self.keys_of(epoch, index, _TRANSFORM) >> np.uint64(33)
+        seeds = self.keys_of(epoch, index, Purpose.TRANSFORM) >> np.uint64(33)
         moved = [
             self.transform(given, label, masked, int(seed), *others)
             for seed, given, label, masked, *others in zip(seeds, *arrays, strict=True)
@@ -196,13 +178,13 @@ class RowStepSamples(TrainingSamples):
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         problems, drawing, inserted, epoch, index = self.draw_batch(indices)
-        step = random_below(self.words(epoch, index, STEP, 1)[:, 0], drawing.steps)
-        if self.practice:
-            step = self.practice.steps(problems, self.words(epoch, index, PRACTICE, 2), step)
+        step = random_below(self.words(epoch, index, Purpose.STEP, 1)[:, 0], drawing.steps)
+        if practice := self.mixture.practice:
+            step = practice.steps(problems, self.words(epoch, index, Purpose.PRACTICE, 2), step)
         steps = row_steps(drawing, step)
         kind = self.kinds_of(epoch, index)
         if self.negatives:
-            words = self.words(epoch, index, _NEGATIVE, WORDS)
+            words = self.words(epoch, index, Purpose.NEGATIVE, WORDS)
             steps = with_incorrect_rows(self.task, problems, drawing, steps, kind, words)
         inputs, labels = inserted(steps.inputs, BLANK), inserted(steps.labels, BLANK)
         answer = _whole_rows(inserted, steps.answer)
@@ -221,7 +203,7 @@ class RowStepSamples(TrainingSamples):
             arrays = self._transformed(arrays, epoch, index)
         inputs, labels, answer, *learned = arrays
         batch = {"inputs": inputs, "labels": labels, "answer": answer, **more}
-        batch["seeds"] = self.keys_of(epoch, index, _MODEL).view(np.int64)
+        batch["seeds"] = self.keys_of(epoch, index, Purpose.MODEL).view(np.int64)
         if learned:
             classes = np.stack(learned, axis=-1)
             batch["auxiliary"] = np.where(answer[..., None], classes, np.uint8(UNDEFINED))
@@ -231,7 +213,7 @@ class RowStepSamples(TrainingSamples):
         """Return the `SampleKind` of each sample, int64 [B]."""
         if self.negatives is None:
             return np.full(len(index), SampleKind.NONE)
-        return draw_kinds(self.negatives, self.words(epoch, index, _NEGATIVE, WORDS))
+        return draw_kinds(self.negatives, self.words(epoch, index, Purpose.NEGATIVE, WORDS))
 
     def shown(self, indices: Sequence[int], each: int = 2) -> tuple[np.ndarray, list[str]]:
         """Return inputs of a batch to look at, uint8 [N, H, W], and what each of them is.
@@ -350,7 +332,7 @@ class SolvedProblems(Samples):
         # and a canvas large enough for all makes scores independent of the batch size.
         index = np.asarray(indices) % self.size
         problems = sample(self.task, self.seed, self.split, 0, index, self.lengths)
-        words = self.words(0, index, _PLACE, 2)
+        words = self.words(0, index, Purpose.PLACE, 2)
         longest = self.lengths or self.task.longest
         size = self.canvas.size(*self.task.canvas_layout.extent(longest, self.task.base))
         return problems, self._draw(problems, self.task.canvas_layout.sizes(problems), size, words)

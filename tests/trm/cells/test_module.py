@@ -17,6 +17,7 @@ from trm.cells.integer import IntegerCellModel
 from trm.cells.module import CellModule
 from trm.cells.samples import CellInputSamples
 from trm.training.configs import OptimizerConfig, ScheduleConfig
+from trm.training.mixture import Mixture
 
 TASK = Multiplication(base=2, digits_a=(1, 3), digits_b=(1, 3), smallest=0)
 SMALL = (
@@ -48,7 +49,7 @@ def test_samples_are_the_distinct_inputs_of_training_problems():
 
 def test_a_pool_has_each_op_input_of_its_problems_once():
     rule = TASK.local_rule()
-    samples = CellInputSamples(TASK, Canvas(margin=2), "train", 0, 64, 32, pool=40)
+    samples = CellInputSamples(TASK, Canvas(margin=2), "train", 0, 64, 32, mixture=Mixture(pool=40))
     drawn = CellInputSamples(TASK, Canvas(margin=2), "train", 0, 40, 40)
     batch = drawn.batch(rule, drawn.draw_batch(range(40))[1])
     pooled = rule.encoding.ids_of(samples.pooled.ops, samples.pooled.inputs)

@@ -22,6 +22,7 @@ from trm.models.recursive import TinyRecursiveModel
 from trm.training.configs import AuxiliaryConfig, NegativesConfig
 from trm.training.curriculum import Curriculum, Stage
 from trm.training.data import Canvas, CanvasDataModule, EpochSampler
+from trm.training.mixture import Mixture
 from trm.training.priming import PrimedProblems, Priming
 from trm.training.samples import RowStepSamples, SequenceSamples, SolvedProblems
 
@@ -43,7 +44,7 @@ LONG = PrimedProblems(TASK, Priming({"digits_a": [5, 6]}, 10, 0.5), seed=3)
 OPTIONS = {
     "negatives": {"negatives": EVERY, "transform": TURNED},
     "auxiliary": {"auxiliary": AuxiliaryConfig({"carry": 1.0}), "transform": TURNED},
-    "primed": {"primed": LONG},
+    "primed": {"mixture": Mixture(primed=LONG)},
     "blanks": {"blanks": Blanks(1, 2)},
 }
 ORDERED = [(RowStepSamples, name) for name in ("", *OPTIONS)]
@@ -351,7 +352,8 @@ STAGES = [
 
 @pytest.mark.parametrize("kind", [RowStepSamples, SequenceSamples])
 def test_samples_are_as_long_as_their_stage_allows(kind):
-    data = kind(STAGED, Canvas(), "train", 0, 64, 64, curriculum=Curriculum(STAGED, STAGES))
+    mixture = Mixture(Curriculum(STAGED, STAGES))
+    data = kind(STAGED, Canvas(), "train", 0, 64, 64, mixture=mixture)
     longest = [
         tuple(data.draw_batch(range(64 * epoch, 64 * epoch + 64))[0].lengths.max(axis=0).tolist())
         for epoch in range(5)
@@ -366,8 +368,8 @@ def test_validated_training_problems_are_the_first_drawn():
     data = module(task=STAGED, training_problems=16, curriculum=STAGES)
     data.stage = "fit"
     drawn = [pair for problems, _ in data.val_dataloader()[1] for pair in problems.to_ints()]
-    stages = Curriculum(STAGED, STAGES)
-    samples = RowStepSamples(STAGED, Canvas(), "train", 7, 16, 8, curriculum=stages)
+    mixture = Mixture(Curriculum(STAGED, STAGES))
+    samples = RowStepSamples(STAGED, Canvas(), "train", 7, 16, 8, mixture=mixture)
     assert drawn == samples.draw_batch(range(16))[0].to_ints()
 
 
@@ -385,7 +387,7 @@ def test_a_curriculum_may_end_at_a_share_of_the_run():
 def test_all_samples_come_from_a_pool_of_few_problems(kind):
     arguments = TASK, Canvas(9, 9), "train", 0, 64, 64
     known = kind(*arguments).draw_batch(range(7))[0].to_ints()
-    pooled = kind(*arguments, pool=7)
+    pooled = kind(*arguments, mixture=Mixture(pool=7))
     batches = [pooled.draw_batch(range(64 * epoch, 64 * epoch + 64))[:2] for epoch in (0, 3)]
     for problems, drawing in batches:
         assert {*problems.to_ints()} == {*known}

@@ -14,6 +14,7 @@ from trm.solving.calibration import Calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.solver import Solver
 from trm.training.data import CanvasDataModule
+from trm.training.mixture import Mixture
 from trm.training.priming import PrimedProblems, Priming
 from trm.training.samples import RowStepSamples, SequenceSamples
 
@@ -33,7 +34,7 @@ def test_a_share_of_the_samples_comes_from_a_fixed_training_set():
     known = {*primed().problems.to_ints()}
     assert len(known) == 10
     assert (split_of(primed().problems) == 0).all()
-    data = SequenceSamples(TASK, Canvas(), "train", 3, 400, 400, primed=primed())
+    data = SequenceSamples(TASK, Canvas(), "train", 3, 400, 400, mixture=Mixture(primed=primed()))
     for epoch in (0, 5):
         problems = data.draw_batch(range(400 * epoch, 400 * epoch + 400))[0]
         long = problems.lengths[:, 0] > 3
@@ -48,9 +49,12 @@ def test_priming_without_a_share_changes_no_sample():
     assert "primed" not in plain.state_dict()
     with_none = PrimedProblems(TASK, Priming(LONG, 10, 0.0), seed=3)
     of = (TASK, Canvas(9, 12), "train", 3, 32, 32)
-    batches = [RowStepSamples(*of, primed=p).__getitems__(range(32)) for p in (None, with_none)]
+    batches = [
+        RowStepSamples(*of, mixture=Mixture(primed=p)).__getitems__(range(32))
+        for p in (None, with_none)
+    ]
     assert all(torch.equal(batches[0][name], batches[1][name]) for name in batches[0])
-    assert none.train_dataloader().dataset.primed is None
+    assert none.train_dataloader().dataset.mixture.primed is None
 
 
 def test_lengths_that_were_primed_are_a_region_of_their_own():
@@ -68,7 +72,7 @@ def test_lengths_that_were_primed_are_a_region_of_their_own():
 def test_more_addends_than_the_task_has_can_be_primed():
     task = Addition(digits=(1, 2), addends=(2, 2))
     few = PrimedProblems(task, Priming({"addends": [3, 4]}, 5, 0.5), 0)
-    data = SequenceSamples(task, Canvas(), "train", 0, 64, 64, primed=few)
+    data = SequenceSamples(task, Canvas(), "train", 0, 64, 64, mixture=Mixture(primed=few))
     problems, drawing, *_ = data.draw_batch(range(64))
     assert {*problems.counts.tolist()} == {2, 3, 4}
     assert drawing.truth.shape[1] >= 5
