@@ -44,7 +44,7 @@ After a stop of any kind the same command continues; the output appears once it 
 
 A checkpoint of puzzles (docs/arrays.md) solves texts, a character for each cell, or reads .npy, or
 text with a puzzle in each line:
-  trm solve --checkpoint sudoku6-trm-seed0 --views 4 3..456.4......164...5..3...23.......
+  trm solve --checkpoint sudoku6-trm-seed1 --views 4 3..456.4......164...5..3...23.......
   trm solve --checkpoint C --input puzzles.npy --views 8 --vote max_confidence
 """
 
