@@ -4,7 +4,8 @@
       - {class_path: albumentations.D4, init_args: {p: 1.0}}
       - {class_path: augment.transforms.CanvasShift}
 
-A sample is masked before it is transformed; its inputs, labels and answer mask move together.
+A sample is masked before it is transformed; its inputs, labels and answer mask move together. One
+negative, a `guessed` canvas, is masked again afterwards (`trm.training.negatives`).
 Albumentations chooses and applies the moves in training, `augment.views` applies those of solving;
 `tests/augment` compares the two.
 """

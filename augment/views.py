@@ -1,8 +1,8 @@
 """Views of canvases: a symmetry, then a shift, applied and undone.
 
-Shifts never push content over an edge: only blank cells wrap around, or a masked line, which stays
-full. So `undo_views` restores every cell. A canvas is masked before it is viewed, and the mask
-moves with its row.
+Shifts never push the room of a solution over an edge. What wraps around is blank, a part of the
+masked line, or a symbol that a model wrote outside that room; `undo_views` restores every cell. A
+canvas is masked before it is viewed, and the mask moves with its row.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Check a layout: problems are solved on it, added up and read back."""
+"""Check a layout: problems are worked out on it and read back, which has to give the answers."""
 
 import inspect
 from collections.abc import Iterator

@@ -92,7 +92,9 @@ class WorkedDrawing(Drawing):
 class RowSteps(NamedTuple):
     """A batch of single row steps, each of which fills in one row."""
 
-    inputs: np.ndarray  # uint8 [B, H, W], the rows so far, the next masked over the full width
+    inputs: (
+        np.ndarray
+    )  # uint8 [B, H, W], the rows so far; the next is masked, all but its given cells
     labels: np.ndarray  # uint8 [B, H, W], the same with that row filled in
     answer: np.ndarray  # bool [B, H, W], the masked cells
     problem: np.ndarray  # int64 [B], index of the step's problem in the drawing

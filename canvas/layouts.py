@@ -42,13 +42,13 @@ class Layout(ABC):
     """Layout of a problem: writes operands as rows.
 
     Rows are written from the right: column 0 is the rightmost one. Your own layout defines
-    ``name``, `room`, `write_operands`, `rows` and `read_operands`. The layouts of a task can share
-    a base class that defines some of these.
+    ``name``, `room`, `write_operands`, `rows` and `read_operands`, and ``sign`` if its canvases
+    have one. The layouts of a task can share a base class that defines some of these.
     """
 
     name: str  # in configs
     # Id of the symbol that stands on the canvas once, between or beside the operands; None: none.
-    sign: int | None
+    sign: int | None = None
     margin: int = 0  # columns at the right end that digits of the rows never use
     given_columns: int = 0  # columns at the right end that are given in every row
     # True: all its cells are filled in at the same time, but those that `write_operands` writes; no
@@ -199,7 +199,7 @@ class Layout(ABC):
                 f"rows() yields no row {row} of PROBLEM, and ROOM: yield a Row for it with "
                 "`present` true, of at least one digit, or let room() return fewer rows",
             )
-        kinds[np.arange(len(kinds)), heights - 1] = ANSWER
+        kinds[np.arange(len(kinds)), heights - 1] = ANSWER  # of whichever kind it was yielded
         if trim:
             used = (content != symbols.BLANK).any(axis=1)
             drawn["widths"] = used.shape[1] - used[:, ::-1].argmax(axis=1)

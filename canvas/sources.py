@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "950e0e9c6ff748ecdfef7704fac48ca045329a94130fd8d1f5a6803e184fa1e6"
+SOURCES = "9168bc831dd3a633a2c1f295eeda1417b12f7cc53e451292f7da5c5fae7e6e7d"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

@@ -327,7 +327,7 @@ def _what_holds(proof: Proof, arithmetic: str) -> str:
     if proof.verdict == PROVED:
         of = f"every sum of {rule.most_operands} numbers" if rule.most_operands else "every problem"
         by, size = "the checker", "length"
-        if laws.by_author:
+        if laws.by_rule:
             by, size = "the enumeration", "size"
         return (
             f"proved, in {arithmetic}: the network computes the rule on every canvas, the rule "

@@ -19,10 +19,10 @@ from trm.models.sites import Site, block_sites, module_sites
 
 State = Any  # see above
 Batch = dict[str, Tensor]  # tensors with one entry a sample, [B, ...] each
-# Usual tensors of a state.
+# Usual tensors of a state, of P prefix tokens and S cells.
 STATES = {
-    "z_H": "float [B, S, D], the answer so far, after a supervision step",
-    "z_L": "float [B, S, D], the reasoning, after a supervision step",
+    "z_H": "float [B, P + S, D], the answer so far, after a supervision step",
+    "z_L": "float [B, P + S, D], the reasoning, after a supervision step",
 }
 UNCHANGED_STEPS = 2  # consecutive unchanged steps after which a trusted answer has settled
 
@@ -82,7 +82,8 @@ class IterativeModel(Network, ABC):
         config: a dataclass of plain settings, all with defaults. ``type(model)(model.config)`` is
             the same network with other weights. If it has ``height`` and ``width``, training sets
             them to the size of its canvases.
-        translation_invariant: True if outputs do not depend on the place of a solution on a canvas.
+        translation_invariant: True if outputs stay the same, moved along, if all symbols of a
+            canvas move together.
         ragged: True if samples can have different numbers of tokens, and states different sizes.
         updates: names of the state's tensors that a supervision step replaces, in order, one for
             every pass through ``layers``. For probing alone; empty if not known.

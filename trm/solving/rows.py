@@ -99,8 +99,9 @@ def in_views(
     """Fill in the masked rows of canvases, each in a view of its own.
 
     The mask moves with the canvas. Equal canvases in different views, which are frequent for small
-    canvases, are solved once. For a `translation_invariant` model, shifted canvases are equal. The
-    output is in the problems' own frame.
+    canvases, are solved once. For a `translation_invariant` model canvases that are shifted across
+    their rows are equal; those shifted along them are not, as the masked row spans the full width.
+    The output is in the problems' own frame.
 
     Args:
         predictor: fills in the masked row of each canvas.

@@ -44,7 +44,8 @@ class Voting:
     """
 
     views: int = 1  # highest number of different views of a problem, the identity first
-    symmetries: tuple[str, ...] | None = None  # of views, beside shifts; None: those of training
+    # Of views, beside shifts. None: those of training, which `Solver.with_voting` knows.
+    symmetries: tuple[str, ...] | None = None
     vote: str = "majority"  # one of `VOTES`
     per: str = "row"  # one of `PER`: after each row, which all views then share, or at the end
     seed: int = 0  # of views and noise

@@ -36,8 +36,9 @@ def carried_step(
 ) -> tuple[Metrics, Carry]:
     """Take one supervision step on the samples in the carry; the batch replaces halted ones.
 
-    A sample halts when its halt logit is above 0, or after ``halt_max_steps``. With probability
-    ``exploration`` it takes at least a number of steps drawn from 2 to the maximum.
+    A sample halts when its halt logit is above 0, or after ``halt_max_steps``. At each step, with
+    probability ``exploration``, it may halt only from a number of steps on that is drawn anew, from
+    2 to the maximum.
 
     Args:
         model: an iterative model.

@@ -148,8 +148,8 @@ class CanvasDataModule(EpochDataModule):
         priming: a few longer problems among the training samples. None: there are none.
         blanks: highest number of blank rows and columns inserted into training samples.
         workers: processes that draw samples; 0 draws them in the training process.
-        negatives: shares of the row steps that teach the confidence alone; only those that are
-            turned are transformed then. None: all samples are transformed, and learned.
+        negatives: shares of the row steps that teach the confidence alone; of all samples only
+            turned and guessed ones are transformed then. None: all are transformed, and learned.
         pool: number of training problems from which all samples are drawn evenly; 0: new problems
             in each batch. A model that is trained on single cells draws evenly from the distinct
             cells of these problems.

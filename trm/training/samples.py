@@ -261,9 +261,9 @@ class RowStepSamples(TrainingSamples):
         *after, still_given = self._transformed(with_given, epoch, index[turned])
         row = answer[turned].any(axis=2).argmax(axis=1) - corner(labels[turned])[:, 0]
         guess = (kind[turned] == SampleKind.GUESSED)[:, None, None]
-        inputs, answer = masked_at(row, after[0], after[2], still_given.view(np.bool_))
-        after[0] = np.where(guess, inputs, after[0])
-        after[2] = np.where(guess, answer, after[2])
+        guessed = masked_at(row, after[0], after[2], still_given.view(np.bool_))
+        after[0] = np.where(guess, guessed[0], after[0])
+        after[2] = np.where(guess, guessed[1], after[2])
         for part, result in zip(arrays, after, strict=True):
             part[turned] = result
         correct[turned] = shifted(before[:2], after[:2])

@@ -36,7 +36,7 @@ class Laws:
 
     names: tuple[str, ...] = ()
     cell_inputs: int = 0  # in which they were checked
-    by_author: bool = False  # stated by a layout of one's own
+    by_rule: bool = False  # stated by the rule of the layout, not by `check.py`
     against: str = ""  # the first cell that is against one of them; empty: all hold
 
     @property

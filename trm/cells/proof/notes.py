@@ -1,8 +1,9 @@
 """Notes of proofs, and the digest that ties a note to a model.
 
 A proof holds for a network with its settings, on solutions of one task and layout, by one rule, in
-float32. The digest covers all of these, among them the source of rule, layout and task, so that a
-note is ignored once one of them has changed. PyTorch is imported where a network is read.
+the arithmetic that it names: float32, float64 or integers. The digest covers all of these, among
+them the source of rule, layout and task, so that a note is ignored once one of them has changed.
+PyTorch is imported where a network is read.
 """
 
 from __future__ import annotations
