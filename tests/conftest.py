@@ -33,6 +33,7 @@ Command = Callable[..., Ran]
 Once = Callable[[str, Callable[[Path], object]], Path]
 
 
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that wait leave the core to others
 gc.disable()  # what is imported stays, so collecting garbage meanwhile takes time for nothing
 
 
