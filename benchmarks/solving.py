@@ -85,7 +85,7 @@ def main() -> None:
     for name, solver in solvers.items():
         solutions = solve(solver, problems, max(options.batches), False, truth=True)
         rows = sum(len(one.rows) for one in solutions)
-        right = Share(sum(one.rows_right for one in solutions), rows)
+        right = Share(sum(one.correct_rows for one in solutions), rows)
         whole = Share(sum(bool(one.exact) for one in solutions), len(solutions))
         model, tokens = solver.predictor.model, ""
         if isinstance(model, GPT):

@@ -77,16 +77,21 @@ class WorkedDrawing(Drawing):
     # int8 [B, R], index of each row's kind in `canvas.layouts.ROW_KINDS`; `ABSENT` below the last.
     kinds: np.ndarray
 
-    def rows_right(self, canvases: np.ndarray) -> np.ndarray:
+    def correct_rows(self, canvases: np.ndarray) -> np.ndarray:
         """Return whether each step's row is correct in every cell, bool [B, S].
 
         False beyond the last step.
+
+        Args:
+            canvases: filled in by a model, uint8 [B, H, W].
         """
         steps = np.arange(int(self.steps.max()))
         rows = self.row_of_step(0)[:, None] + steps
         same = (canvases == self.truth).all(axis=2)
         present = steps < self.steps[:, None]
         return same[np.arange(len(self))[:, None], rows.clip(max=same.shape[1] - 1)] & present
+
+    rows_right = correct_rows  # its released name
 
 
 class RowSteps(NamedTuple):

@@ -132,14 +132,14 @@ def test_a_step_shows_the_rows_so_far_and_masks_the_next(drawing):
 
 def test_a_row_is_correct_if_every_cell_of_it_is(drawing):
     steps = np.arange(drawing.steps.max()) < drawing.steps[:, None]
-    assert np.array_equal(drawing.rows_right(drawing.truth), steps)
-    assert not drawing.rows_right(np.full_like(drawing.truth, symbols.MASK)).any()
+    assert np.array_equal(drawing.correct_rows(drawing.truth), steps)
+    assert not drawing.correct_rows(np.full_like(drawing.truth, symbols.MASK)).any()
     one = np.arange(len(drawing))
     step, column = one % drawing.steps, one % drawing.truth.shape[2]
     flawed = drawing.truth.copy()
     flawed[one, drawing.row_of_step(step), column] = symbols.MASK
     steps[one, step] = False
-    assert np.array_equal(drawing.rows_right(flawed), steps)
+    assert np.array_equal(drawing.correct_rows(flawed), steps)
 
 
 @pytest.mark.parametrize("case", REFERENCE["gpt_sequences"], ids=lambda c: f"{c['a']}x{c['b']}")

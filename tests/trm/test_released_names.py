@@ -41,8 +41,16 @@ def test_a_class_is_imported_by_its_released_name(name):
 
 
 def test_a_method_works_by_its_released_name():
-    drawing = Multiplication("lattice").canvas_layout.draw(Problems.from_ints([(12, 34)]))
+    drawing = Multiplication("lattice").canvas_layout.draw_worked(Problems.from_ints([(12, 34)]))
     assert (drawing.answer_cells(1) == drawing.cells_of_step(1)).all()
+    assert drawing.rows_right(drawing.truth).all()
+
+
+def test_figures_of_a_solution_have_their_released_names():
+    solver = load_solver()
+    (solution,) = solver.solve(solver.task.problems([(12, 34)]), with_truth=True)
+    assert solution.right_answer == solution.true_answer == 408
+    assert solution.rows_right == solution.correct_rows == 2
 
 
 @pytest.mark.parametrize(("old", "new"), MODULES.items())

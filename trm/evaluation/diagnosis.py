@@ -265,14 +265,14 @@ def first_wrong_rows(task: Task, drawing: WorkedDrawing, canvases: np.ndarray) -
         drawing: B problems with their solutions.
         canvases: uint8 [B, H, W], the solutions of a model.
     """
-    right = drawing.rows_right(canvases) | (
+    correct = drawing.correct_rows(canvases) | (
         np.arange(drawing.steps.max()) >= drawing.steps[:, None]
     )
-    wrong = np.flatnonzero(~right.all(axis=1))
+    wrong = np.flatnonzero(~correct.all(axis=1))
     if not wrong.size:
         return []
     drawing, canvases = drawing[wrong], canvases[wrong]
-    step = (~right[wrong]).argmax(axis=1)
+    step = (~correct[wrong]).argmax(axis=1)
     rows, width, each = drawing.row_of_step(step), canvases.shape[2], np.arange(len(wrong))
     errors = (canvases != drawing.truth)[each, rows]
     columns = width - 1 - errors[:, ::-1].argmax(axis=1)

@@ -353,7 +353,7 @@ def _figures(solver: Solver, problems: Problems, batch_size: int, warm: bool) ->
     # The confidence in a guess of an orientation is known before its answer is read.
     whole = [float(np.prod(s.row_confidence)) if guessed else s.confidence for s in solutions]
     left_out = {"line", "canvas", "error"} | unset_columns(solver.voting)
-    rows = Share(sum(int(s.rows_right) for s in solutions), sum(len(s.rows) for s in solutions))
+    rows = Share(sum(int(s.correct_rows) for s in solutions), sum(len(s.rows) for s in solutions))
     return {
         "height": height,
         "width": width,

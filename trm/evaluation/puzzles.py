@@ -60,11 +60,11 @@ def measure_puzzles(
     began = time.perf_counter()
     solved = solver.solve(puzzles.inputs)
     seconds = time.perf_counter() - began
-    right = (solved.canvases == puzzles.labels) | ~puzzles.answer
-    exact, sure = right.all(axis=(1, 2)), solved.confidence.astype(np.float64)
+    correct = (solved.canvases == puzzles.labels) | ~puzzles.answer
+    exact, sure = correct.all(axis=(1, 2)), solved.confidence.astype(np.float64)
     figures = {
         "exact": Share(int(exact.sum()), len(exact)).data(),
-        "cells": float(right[puzzles.answer].mean()),
+        "cells": float(correct[puzzles.answer].mean()),
         "confidence": float(sure.mean()),
         "calibration_error": reliability(sure, exact).error,
         "auroc": auroc(sure, exact),

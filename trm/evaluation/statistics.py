@@ -237,11 +237,11 @@ class RiskCoverage(NamedTuple):
         return float((np.diff(self.coverage, prepend=0.0) * self.risk).sum())
 
 
-def risk_coverage(score: np.ndarray, right: np.ndarray) -> RiskCoverage:
+def risk_coverage(score: np.ndarray, correct: np.ndarray) -> RiskCoverage:
     """Return the curve of a score; problems of equal scores are answered together.
 
     ``score`` is ``float [N]``, N at least 1; higher scores are for answers more likely to be
-    correct. ``right``, ``bool [N]``, marks the correct answers.
+    correct. ``correct``: bool [N], whether each answer is.
 
     Raises:
         ValueError: a score is NaN.
@@ -249,13 +249,13 @@ def risk_coverage(score: np.ndarray, right: np.ndarray) -> RiskCoverage:
     if np.isnan(score).any():
         raise ValueError("a score that problems are ranked by is not a number")
     order = np.argsort(-score, kind="stable")
-    wrong = np.cumsum(~right[order].astype(bool))
+    wrong = np.cumsum(~correct[order].astype(bool))
     last = np.flatnonzero(np.diff(score[order], append=-np.inf))  # of each run of equal scores
     answered = last + 1
     return RiskCoverage(answered / len(score), wrong[last] / answered, answered)
 
 
-def auroc(score: np.ndarray, right: np.ndarray) -> float | None:
+def auroc(score: np.ndarray, correct: np.ndarray) -> float | None:
     """Return the area under the ROC curve: how well a score separates correct answers from others.
 
     It is the probability that a correct answer has a higher score than an incorrect one; equal
@@ -265,47 +265,47 @@ def auroc(score: np.ndarray, right: np.ndarray) -> float | None:
 
     Args:
         score: float [N].
-        right: bool [N], marks the correct answers.
+        correct: bool [N], whether each answer is.
     """
     from scipy.stats import mannwhitneyu
 
-    right = right.astype(bool)
-    correct, others = score[right], score[~right]
-    if not len(correct) or not len(others):
+    correct = correct.astype(bool)
+    mine, others = score[correct], score[~correct]
+    if not len(mine) or not len(others):
         return None
-    pairs = mannwhitneyu(correct, others, method="asymptotic").statistic  # in the right order
-    return float(pairs / (len(correct) * len(others)))
+    pairs = mannwhitneyu(mine, others, method="asymptotic").statistic  # in the right order
+    return float(pairs / (len(mine) * len(others)))
 
 
 class Reliability(NamedTuple):
     """Bins of confidence, without empty ones."""
 
     confidence: np.ndarray  # float [M], mean confidence in each bin
-    right: np.ndarray  # float [M], accuracy in each bin
+    accuracy: np.ndarray  # float [M], share of correct answers in each bin
     problems: np.ndarray  # int64 [M]
 
     @property
     def error(self) -> float:
         """Expected calibration error: mean |confidence - accuracy|, weighted by problems."""
-        return float(np.average(np.abs(self.confidence - self.right), weights=self.problems))
+        return float(np.average(np.abs(self.confidence - self.accuracy), weights=self.problems))
 
     @property
     def interval(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of the accuracies' Wilson 95 % intervals, ``float [M]``."""
-        return _intervals(self.right, self.problems)
+        return _intervals(self.accuracy, self.problems)
 
 
-def reliability(confidence: np.ndarray, right: np.ndarray) -> Reliability:
+def reliability(confidence: np.ndarray, correct: np.ndarray) -> Reliability:
     """Return ten bins of equal width.
 
-    ``confidence`` is ``float [N]``; ``right``, ``bool [N]``, marks the correct answers.
+    ``confidence`` is ``float [N]``; ``correct``: bool [N], whether each answer is.
     """
     bin_index = np.minimum((confidence * BINS).astype(int), BINS - 1)
     problems = np.bincount(bin_index, minlength=BINS)
     kept = problems > 0
-    sums = (np.bincount(bin_index, weights=x, minlength=BINS)[kept] for x in (confidence, right))
-    mean, share = (total / problems[kept] for total in sums)
-    return Reliability(mean, share, problems[kept])
+    sums = (np.bincount(bin_index, weights=x, minlength=BINS)[kept] for x in (confidence, correct))
+    mean, accuracy = (total / problems[kept] for total in sums)
+    return Reliability(mean, accuracy, problems[kept])
 
 
 def _intervals(shares: np.ndarray, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

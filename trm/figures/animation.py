@@ -83,7 +83,7 @@ def _frame(
     size = float(np.clip(_LINE / (_MONO * len(longest)), _TEXT, _TITLE))
     verdict, colour = "✓ correct, checked by exact arithmetic", HIGHLIGHT
     if not solution.correct:
-        exact = solution.write(solution.right_answer)
+        exact = solution.write(solution.true_answer)
         verdict, colour = f"✗ incorrect: exact arithmetic gives {exact}", WRONG_INK
     verdict += f"; confidence {_percent(solution.confidence)}"
     needs = max(_MONO * size * len(longest), 0.58 * _TEXT * len(verdict), columns * cell + _BESIDE)

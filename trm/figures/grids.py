@@ -456,7 +456,7 @@ def trust_figure(
         x, colour = 100 * bins.confidence, style["color"]
         low, high = bins.interval
         axes.vlines(x, 100 * low, 100 * high, color=colour, linewidth=1.2, alpha=0.7)
-        axes.plot(x, 100 * bins.right, **style)
+        axes.plot(x, 100 * bins.accuracy, **style)
         bin_index = np.minimum(bins.confidence * BINS, BINS - 1).astype(int)
         start = (bin_index + 0.1) * 100 / BINS + i * wide
         hatch = ("", *_HATCHES)[i % (1 + len(_HATCHES))]

@@ -96,8 +96,8 @@ def _draw_curve(axes: Axes, curve: ConfidenceCurve, heading: str, points: str) -
     x = np.arange(1, T + 1)
     axes.axhline(0.5, color=GREY, linestyle="--", linewidth=1)
     axes.plot(x, confidence, color=HIGHLIGHT, linewidth=1.2)
-    for right, label, fill in ((True, "correct", HIGHLIGHT), (False, "incorrect", PAPER)):
-        where = curve.right == right
+    for correct, label, fill in ((True, "correct", HIGHLIGHT), (False, "incorrect", PAPER)):
+        where = curve.correct == correct
         style: dict[str, Any] = {"label": label, "mfc": fill, "mec": HIGHLIGHT, "mew": 1.3}
         style["markersize"] = 7 if T <= 24 else 4
         axes.plot(x[where], confidence[where], "o", clip_on=False, **style)

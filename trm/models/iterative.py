@@ -224,7 +224,7 @@ class Settling:
         self.before = None if self.before is None else self.before[index]
 
 
-def all_right(log_probability: Tensor) -> Tensor:
+def halt_logit(log_probability: Tensor) -> Tensor:
     """Return the halt logit of "all cells are correct" from its log probability, float32 [...]."""
     log = log_probability.clamp(max=-1e-7)
     return log - torch.log(-torch.expm1(log))

@@ -30,7 +30,7 @@ from canvas.symbols import BLANK, MASK
 from trm.models.attention import Linear, PostNormBlock, Terms, compute_dtype, truncated_normal_
 from trm.models.configs import RecursiveConfig
 from trm.models.coordinates import Coordinates, box, neighbourhood_mask
-from trm.models.iterative import STATES, IterativeModel, all_right, check_tokens, recur
+from trm.models.iterative import STATES, IterativeModel, check_tokens, halt_logit, recur
 from trm.models.positions import check_canvas, make_position
 from trm.models.sites import Site, block_sites
 from trm.runtime.torch_settings import float32_default
@@ -208,8 +208,8 @@ class TinyRecursiveModel(IterativeModel):
         if self.config.halt_pool == "mask":
             pooled = (weights.to(z.dtype).unsqueeze(1) @ z).squeeze(1)  # [B, D]
             return self.halt_head(pooled)[:, 0].float()
-        log_right = F.logsigmoid(self.halt_head(z)[..., 0].float())  # [B, P + S]
-        return all_right((log_right * weights).sum(dim=1))
+        log_correct = F.logsigmoid(self.halt_head(z)[..., 0].float())  # [B, P + S]
+        return halt_logit((log_correct * weights).sum(dim=1))
 
     @property
     def updates(self) -> tuple[str, ...]:  # type: ignore[override]

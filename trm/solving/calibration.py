@@ -34,7 +34,7 @@ def log_odds(log_probs: np.ndarray) -> np.ndarray:
     return log_p - np.log(-np.expm1(log_p))
 
 
-def fit_calibration(log_probs: np.ndarray, right: np.ndarray) -> Calibration:
+def fit_calibration(log_probs: np.ndarray, correct: np.ndarray) -> Calibration:
     """Fit the maximum a posteriori calibration to scored answers.
 
     Scale and offset have normal priors with standard deviation 1 around 1 and 0. A model that is
@@ -43,7 +43,7 @@ def fit_calibration(log_probs: np.ndarray, right: np.ndarray) -> Calibration:
 
     Args:
         log_probs: of whole answers, float [N]; minus infinity is ignored.
-        right: whether each answer is correct, bool [N].
+        correct: whether each answer is correct, bool [N].
 
     Raises:
         ValueError: a log-probability is not a number.
@@ -56,14 +56,14 @@ def fit_calibration(log_probs: np.ndarray, right: np.ndarray) -> Calibration:
             "log-probabilities are not finite: the weights are damaged, or training diverged"
         )
     known = ~np.isneginf(log_probs)
-    odds, right = log_odds(np.asarray(log_probs)[known]), np.asarray(right, dtype=float)[known]
+    odds, correct = log_odds(np.asarray(log_probs)[known]), np.asarray(correct, dtype=float)[known]
     x = np.stack([odds, np.ones_like(odds)], axis=1)  # [N, 2]
     prior = np.array([1.0, 0.0])
 
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
         z, off = x @ weights, weights - prior
-        value = (np.logaddexp(0, z) - right * z).sum() + (off**2).sum() / 2
-        return value, x.T @ (expit(z) - right) + off
+        value = (np.logaddexp(0, z) - correct * z).sum() + (off**2).sum() / 2
+        return value, x.T @ (expit(z) - correct) + off
 
     def curvature(weights: np.ndarray) -> np.ndarray:
         p = expit(x @ weights)

@@ -75,7 +75,7 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
         `posterior`, and all rows share it evenly.
     """
     if other.operands != solution.operands[::-1]:  # a wrong guess of the orientation read others
-        other = replace(other, right_answer=solution.right_answer, truth=_nothing(other))
+        other = replace(other, true_answer=solution.true_answer, truth=_nothing(other))
     both = [solution, other]
     texts = [one.answer_text for one in both]
     confidence = np.array([one.confidence for one in both])

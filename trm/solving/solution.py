@@ -40,7 +40,7 @@ class Solution:
     problem: str  # as it is typed, with the digits of the model's base, like ``123 x 456``
     operands: tuple[int, ...]
     answer: int | None  # read from the canvas; None if no number can be read
-    right_answer: int  # by exact arithmetic
+    true_answer: int  # by exact arithmetic
     in_range: bool  # whether the operands have lengths that the model was trained on
     base: int  # of digits, where numbers are written
     canvas: np.ndarray  # uint8 [H, W], the model's
@@ -72,7 +72,7 @@ class Solution:
     @property
     def correct(self) -> bool:
         """True if the answer is correct."""
-        return self.answer == self.right_answer
+        return self.answer == self.true_answer
 
     @property
     def exact(self) -> bool | None:
@@ -80,10 +80,20 @@ class Solution:
         return None if self.truth is None else bool((self.canvas == self.truth).all())
 
     @property
-    def rows_right(self) -> int:
+    def correct_rows(self) -> int:
         """Number of rows that are correct in every cell; needs the truth."""
         assert self.truth is not None
         return int((self.canvas == self.truth).all(axis=1)[self.rows].sum())
+
+    @property
+    def right_answer(self) -> int:
+        """`true_answer`, by its released name."""
+        return self.true_answer
+
+    @property
+    def rows_right(self) -> int:
+        """`correct_rows`, by its released name."""
+        return self.correct_rows
 
     @property
     def confidence(self) -> float:
@@ -144,7 +154,7 @@ class Solution:
     @property
     def verdict(self) -> str:
         """Answer, its correctness and the confidence, in a line."""
-        judged = "correct" if self.correct else f"incorrect, it is {self._typed(self.right_answer)}"
+        judged = "correct" if self.correct else f"incorrect, it is {self._typed(self.true_answer)}"
         reason = self.uncalibrated_reason
         confidence = f"{self.confidence:.1%}" + (f", not calibrated: {reason}" if reason else "")
         answer = "no number" if self.answer is None else self._typed(self.answer)

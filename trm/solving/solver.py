@@ -228,7 +228,7 @@ class Solver:
                     problem=names[i],
                     operands=operands,
                     answer=None if reading is None else reading.answer,
-                    right_answer=self.task.answer(operands),
+                    true_answer=self.task.answer(operands),
                     in_range=bool(in_range[i]),
                     base=self.task.base,
                     canvas=written.canvases[i],

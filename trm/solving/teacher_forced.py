@@ -15,7 +15,7 @@ class TeacherForced(NamedTuple):
 
     steps: RowSteps
     filled: Prediction
-    cells_right: np.ndarray  # float [N], share of each row's masked cells that are correct; 1: none
+    cell_accuracy: np.ndarray  # float [N], of the masked cells of each row; 1 where there are none
     rows_exact: np.ndarray  # bool [N]
 
 
@@ -40,9 +40,9 @@ def teacher_forced(
     known = np.zeros(len(steps.step), dtype=bool)
     parts = []
     if written is not None and predictor.unit != "symbol":
-        below_right = np.logical_and.accumulate(drawing.rows_right(written.canvases), axis=1)
-        below_right = np.pad(below_right, ((0, 0), (1, 0)), constant_values=True)
-        known = below_right[steps.problem, steps.step]
+        correct_above = np.logical_and.accumulate(drawing.correct_rows(written.canvases), axis=1)
+        correct_above = np.pad(correct_above, ((0, 0), (1, 0)), constant_values=True)
+        known = correct_above[steps.problem, steps.step]
         of, at = steps.problem[known], steps.step[known]
         cells = np.where(steps.answer[known], written.canvases[of], steps.inputs[known])
         figures = written.confidence[of, at], written.steps[of, at]
@@ -54,7 +54,7 @@ def teacher_forced(
         parts.append(predictor(steps.inputs[order[i : i + size]]))
     place = np.concatenate([np.flatnonzero(known), order]).argsort()
     filled = Prediction.joined(parts).take(place)
-    right = (filled.canvases == steps.labels) & steps.answer
-    asked, right = steps.answer.sum(axis=(1, 2)), right.sum(axis=(1, 2))
-    share = np.divide(right, asked, out=np.ones(len(asked)), where=asked > 0)
+    correct = (filled.canvases == steps.labels) & steps.answer
+    asked, correct = steps.answer.sum(axis=(1, 2)), correct.sum(axis=(1, 2))
+    share = np.divide(correct, asked, out=np.ones(len(asked)), where=asked > 0)
     return TeacherForced(steps, filled, share, share == 1)

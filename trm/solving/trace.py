@@ -13,7 +13,7 @@ class ConfidenceCurve(NamedTuple):
     """Confidence while one row is filled in, at N points."""
 
     confidence: np.ndarray  # float [N], 0 to 1
-    right: np.ndarray  # bool [N], whether the row or symbol is correct at that point
+    correct: np.ndarray  # bool [N], whether the row or symbol is correct at that point
     halt: int  # the point, from 1, at which the model stops; 0 where it does not
     outcome: str  # the result in words
 
@@ -68,8 +68,8 @@ class Trace(NamedTuple):
         """
         curves = []
         for i, masked in enumerate(inputs == symbols.MASK):
-            right = (answers[i] == labels[i])[masked][::-1]
-            outcome = f"row {'correct' if right.all() else 'incorrect'}"
-            curves.append(ConfidenceCurve(np.exp(log_probs[i][masked][::-1]), right, 0, outcome))
+            correct = (answers[i] == labels[i])[masked][::-1]
+            outcome = f"row {'correct' if correct.all() else 'incorrect'}"
+            curves.append(ConfidenceCurve(np.exp(log_probs[i][masked][::-1]), correct, 0, outcome))
         points = "symbol of the row, lowest digit first"
         return cls("confidence symbol by symbol, as it writes", answers, curves, points)

@@ -120,7 +120,7 @@ class AuxiliaryHeads(nn.Module):
             count = defined.sum().clamp(min=1)
             lost = F.cross_entropy(logits.float(), label, ignore_index=UNDEFINED, reduction="sum")
             metrics[f"auxiliary/{name}"] = lost / count
-            right = (logits.detach().argmax(dim=-1) == label) & defined
-            metrics[f"auxiliary_accuracy/{name}"] = right.sum() / count
+            hits = (logits.detach().argmax(dim=-1) == label) & defined
+            metrics[f"auxiliary_accuracy/{name}"] = hits.sum() / count
             total = total + self.loss_weights[name] * metrics[f"auxiliary/{name}"]
         return metrics | {"loss": total}

@@ -255,8 +255,8 @@ class CanvasModule(L.LightningModule):
             return {"validated": self.score(batch, list(self.data.groups)[dataloader_idx])}
         if not self.calibrates:
             return {"validated": self.score(batch, "validation")}
-        validated, log_probs, right = self.score_for_calibration(batch)
-        self._scored.append((log_probs, right))
+        validated, log_probs, correct = self.score_for_calibration(batch)
+        self._scored.append((log_probs, correct))
         return {"validated": validated}
 
     def score_for_calibration(self, batch: Any) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -296,9 +296,9 @@ class CanvasModule(L.LightningModule):
         rows, problem_count = len(forced.rows_exact), len(drawing)
         metrics: Means = {
             "solved": (solved.mean(), problem_count),
-            "free_running_rows": (drawing.rows_right(free.canvases).sum() / rows, rows),
+            "free_running_rows": (drawing.correct_rows(free.canvases).sum() / rows, rows),
             "teacher_forced_rows": (forced.rows_exact.mean(), rows),
-            "teacher_forced_cells": (forced.cells_right.mean(), rows),
+            "teacher_forced_cells": (forced.cell_accuracy.mean(), rows),
         }
         if forced.filled.steps.any():
             metrics["supervision_steps"] = (forced.filled.steps.mean(), rows)
@@ -356,11 +356,11 @@ class CanvasModule(L.LightningModule):
         self._scored = []
         if not scored:  # a test fits none
             return
-        log_probs, right = (np.concatenate(parts) for parts in zip(*scored, strict=True))
-        self.calibration = fit_calibration(log_probs, right)
+        log_probs, correct = (np.concatenate(parts) for parts in zip(*scored, strict=True))
+        self.calibration = fit_calibration(log_probs, correct)
         if "validation/confidence_accuracy" not in self._totals:
             # Measured on the rows of the fit: there are hundreds for each of its two parameters.
-            accuracy = ((self.calibration(log_probs) > 0.5) == right).mean()
+            accuracy = ((self.calibration(log_probs) > 0.5) == correct).mean()
             self.log("validation/confidence_accuracy", float(accuracy), sync_dist=True)
 
     on_test_epoch_start = on_validation_epoch_start

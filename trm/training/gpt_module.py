@@ -33,9 +33,9 @@ def sequence_loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         The loss, float32 [], with gradient, and the accuracy of the counted tokens, float32 [].
     """
     counted = labels != IGNORE
-    right = (logits.detach().argmax(dim=-1) == labels) & counted
+    correct = (logits.detach().argmax(dim=-1) == labels) & counted
     loss = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORE)
-    return loss, right.sum() / counted.sum()
+    return loss, correct.sum() / counted.sum()
 
 
 def loop_losses(
@@ -69,10 +69,10 @@ def loop_losses(
         if loop >= first:
             cells.append(sequence_loss(logits, labels))
         if halting:
-            right = (logits.detach().argmax(dim=-1) == labels)[counted]
+            correct = (logits.detach().argmax(dim=-1) == labels)[counted]
             halt_logits = model.halt_logits(x)[counted]
-            halts.append(F.binary_cross_entropy_with_logits(halt_logits, right.float()))
-            predicted.append(((halt_logits > 0) == right).float().mean())
+            halts.append(F.binary_cross_entropy_with_logits(halt_logits, correct.float()))
+            predicted.append(((halt_logits > 0) == correct).float().mean())
     loss = torch.stack([of_loop for of_loop, _ in cells]).mean()
     if not halting:
         return {"loss": loss, "cell_accuracy": cells[-1][1]}

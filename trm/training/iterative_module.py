@@ -198,8 +198,8 @@ class IterativeModule(CanvasModule):
         # The head's share of the confidence has no calibration, so the rows are solved once more.
         steps = self.steps_of(batch)
         found = in_views(self.predictor(np.asarray), steps.inputs, [View()] * len(steps.inputs))
-        right = (found.canvases == steps.labels) | ~steps.answer
-        return self.score(batch, "validation"), found.confidence, right.all(axis=(1, 2))
+        correct = (found.canvases == steps.labels) | ~steps.answer
+        return self.score(batch, "validation"), found.confidence, correct.all(axis=(1, 2))
 
     def steps_of(self, batch: tuple[Problems, WorkedDrawing]) -> Any:
         """Return the samples of a validation: ``inputs``, ``labels``, ``answer``, [B, H, W]."""

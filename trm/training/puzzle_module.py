@@ -117,15 +117,15 @@ class PuzzleModule(IterativeModule):
         with standard_settings(self.threads), torch.no_grad():
             solved = self.solver().solve(batch.inputs)
             loss = self.loss_of(batch)
-        right = (solved.canvases == batch.labels) | ~batch.answer
-        exact, number = right.all(axis=(1, 2)), len(right)
+        correct = (solved.canvases == batch.labels) | ~batch.answer
+        exact, number = correct.all(axis=(1, 2)), len(correct)
         cells = int(batch.answer.sum())
         trusted = solved.confidence > 0.5
         self.add_metrics(
             group,
             {
                 "solved": (exact.mean(), number),
-                "cells": (right[batch.answer].mean(), cells),
+                "cells": (correct[batch.answer].mean(), cells),
                 "loss": (loss, number),
                 "confidence_accuracy": ((trusted == exact).mean(), number),
                 "supervision_steps": (solved.steps.mean(), number),

@@ -53,5 +53,5 @@ class PuzzlePictures(Pictures):
         first: Any = self._parts[0]
         inputs, labels, answer = (part[:_TRACED] for part in first.problems)
         canvases, _ = module.solver().watched(inputs)
-        right = ((canvases == labels) | ~answer).all(axis=(2, 3))
-        add_image(trainer, "figures/supervision_steps", pixels(steps_figure(right, "puzzles")))
+        correct = ((canvases == labels) | ~answer).all(axis=(2, 3))
+        add_image(trainer, "figures/supervision_steps", pixels(steps_figure(correct, "puzzles")))

@@ -241,7 +241,7 @@ class Pictures(L.Callback):
         predictor, steps = module.predictor(), self._parts[0].forced.steps
         if predictor.unit == "row":
             seen = predictor.trace(steps.inputs[:_TRACED], steps.labels[:_TRACED])
-            figure = steps_figure(np.stack([curve.right for curve in seen.curves], axis=1))
+            figure = steps_figure(np.stack([curve.correct for curve in seen.curves], axis=1))
             add_image(trainer, "figures/supervision_steps", pixels(figure))
 
 
@@ -259,15 +259,22 @@ def chosen_rows(parts: Sequence[Validated], number: int) -> dict[str, tuple[Vali
     and so on, are incorrect, the most confident first.
     """
     rows = [(part, i) for part in parts for i in range(len(part.forced.rows_exact))]
-    right = np.concatenate([part.forced.rows_exact for part in parts])
+    correct = np.concatenate([part.forced.rows_exact for part in parts])
     confidence = np.concatenate([part.forced.filled.confidence for part in parts])
-    return {tag: rows[i] for tag, i in chosen(right, confidence, number, "row").items()}
+    return {tag: rows[i] for tag, i in chosen(correct, confidence, number, "row").items()}
 
 
-def chosen(right: np.ndarray, confidence: np.ndarray, number: int, kind: str) -> dict[str, int]:
-    """Choose from N rows or puzzles, ``right``: bool [N]; see `chosen_rows`. Return the indices."""
-    same = np.linspace(0, len(right) - 1, min(number, len(right))).astype(int)
-    wrong = np.flatnonzero(~right)
+def chosen(correct: np.ndarray, confidence: np.ndarray, number: int, kind: str) -> dict[str, int]:
+    """Choose from N rows or puzzles, see `chosen_rows`; return the index of each by its tag.
+
+    Args:
+        correct: bool [N].
+        confidence: float [N].
+        number: of indices that are the same in every validation.
+        kind: name of what is chosen from, in the tags.
+    """
+    same = np.linspace(0, len(correct) - 1, min(number, len(correct))).astype(int)
+    wrong = np.flatnonzero(~correct)
     kinds = {kind: same, "wrong": wrong[np.argsort(-confidence[wrong], kind="stable")][:number]}
     return {f"{name}_{n}": int(i) for name, of in kinds.items() for n, i in enumerate(of, 1)}
 

@@ -127,7 +127,7 @@ def test_the_curve_of_a_score_by_hand_equal_ones_together():
 def test_calibration_by_hand_has_the_intervals_of_its_problems():
     bins = reliability(np.array([0.95, 0.85, 1.0, 0.25]), np.array([True, False, True, True]))
     np.testing.assert_allclose(bins.confidence, [0.25, 0.85, 0.975])
-    np.testing.assert_allclose(bins.right, [1, 0, 1])
+    np.testing.assert_allclose(bins.accuracy, [1, 0, 1])
     assert bins.problems.tolist() == [1, 1, 2]
     assert bins.error == pytest.approx((0.75 + 0.85 + 2 * 0.025) / 4)
     score = np.array([0.95] * 30 + [0.15] * 2)

@@ -80,7 +80,7 @@ def test_a_perfect_gpt_solves_all_from_the_given_cells(layout):
     assert ((forced[:, 1:] < 0) == (sequences(drawing)[1] != IGNORE)).all()
     assert forced.shape[1] == HEIGHT * (WIDTH + 1) + 2
     assert (rollout.canvases == drawing.truth).all()
-    right = drawing.rows_right(rollout.canvases)
+    right = drawing.correct_rows(rollout.canvases)
     present = np.arange(right.shape[1]) < drawing.steps[:, None]
     assert (right == present).all()
     assert (rollout.confidence[~present] == 1).all()
@@ -152,7 +152,7 @@ def test_curves_of_a_row_begin_with_the_lowest_digit():
     row = int(drawing.row_of_step(0)[0])
     labels[0, row, -1] = BLANK + 1  # the rightmost cell of the first row, not as labelled
     curves = GPTPredictor(Knowing(drawing), Calibration()).trace(steps.inputs, labels).curves
-    assert curves[0].right.tolist() == [False] + [True] * (WIDTH - 1)
+    assert curves[0].correct.tolist() == [False] + [True] * (WIDTH - 1)
     first = 1 + row * (WIDTH + 1)
     assert curves[0].confidence == pytest.approx(np.exp(log_prob(np.arange(first, first + WIDTH))))
     assert (curves[0].outcome, curves[1].outcome) == ("row incorrect", "row correct")
@@ -165,7 +165,7 @@ def test_symbols_after_the_end_are_incorrect_unless_blank():
     model.truth[:, 1 + row * (WIDTH + 1) :] = END
     predictor = GPTPredictor(model, Calibration(1.0, 9.0))
     rollout = predictor.free_running(drawing)
-    assert drawing.rows_right(rollout.canvases).tolist() == [[True, False, False, False]]
+    assert drawing.correct_rows(rollout.canvases).tolist() == [[True, False, False, False]]
     assert (rollout.canvases[0, row:] == BLANK).all()
     assert rollout.confidence[0, 0] > 0.9
     assert (rollout.confidence[0, 1:] == 0).all()
@@ -175,7 +175,7 @@ def test_symbols_after_the_end_are_incorrect_unless_blank():
     last = int(drawing.row_of_step(3)[0])
     model.truth[:, 1 + (last + 1) * (WIDTH + 1) :] = END
     rollout = GPTPredictor(model, Calibration(1.0, 9.0)).free_running(drawing)
-    assert drawing.rows_right(rollout.canvases).all()
+    assert drawing.correct_rows(rollout.canvases).all()
     assert (rollout.confidence > 0.5).all()
 
 

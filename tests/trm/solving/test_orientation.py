@@ -131,7 +131,7 @@ def test_both_orders_of_what_the_best_guess_shows_vote(given, wins, swapped):
     page.truth[~page.given & (page.truth == four)] = seven  # 17775
     (found,) = solver.solve(problems, with_truth=True)
     assert relative(found, found.guess) == wins
-    assert (found.problem, found.right_answer) == ("321 x 45", 14445)
+    assert (found.problem, found.true_answer) == ("321 x 45", 14445)
     assert found.views == 8
     if wins != "e":  # no operands are read, so none are swapped
         assert (found.answer, len(found.votes)) == (None, 1)
@@ -148,8 +148,8 @@ def test_a_misread_problem_swapped_has_no_cell_of_the_true_one(base_2):
     first, other = base_2.solve(base_2.task.problems([(5, 3), (3, 6)]), with_truth=True)
     first = replace(first, view="e", guess="h", row_confidence=[0.1] * len(first.rows))
     found = agreed("max_confidence", first, other)
-    assert (found.answer, found.right_answer, found.correct) == (18, 15, False)
-    assert (found.exact, found.rows_right) == (False, 0)
+    assert (found.answer, found.true_answer, found.correct) == (18, 15, False)
+    assert (found.exact, found.correct_rows) == (False, 0)
     assert found.operands == (5, 3)
 
 

@@ -36,7 +36,7 @@ def test_an_oracle_for_single_masked_rows_solves_every_layout(layout):
     for predictor in (Oracle(drawing), Oracle(drawing, fault=scribble)):
         written = fill_row_by_row(predictor, drawing)
         assert (written.canvases == drawing.truth).all()
-        assert (drawing.rows_right(written.canvases).sum(axis=1) == drawing.steps).all()
+        assert (drawing.correct_rows(written.canvases).sum(axis=1) == drawing.steps).all()
     for step, inputs in enumerate(predictor.seen):
         for canvas in inputs:  # the mask covers a row but its givens, and nothing below is shown
             page = predictor.page(canvas)
@@ -50,7 +50,7 @@ def test_an_oracle_for_single_masked_rows_solves_every_layout(layout):
 def test_later_rows_build_on_an_incorrect_row(layout):
     drawing = drawing_of(layout)
     predictor = Oracle(drawing, fault=slip)
-    assert not drawing.rows_right(fill_row_by_row(predictor, drawing).canvases)[:, 0].any()
+    assert not drawing.correct_rows(fill_row_by_row(predictor, drawing).canvases)[:, 0].any()
     for inputs in predictor.seen[1:]:
         for canvas in inputs:
             page = predictor.page(canvas)
@@ -76,7 +76,7 @@ def test_a_row_with_one_incorrect_cell_is_not_exact():
     oracle.pages[0].truth[oracle.pages[0].first, 0] = DIGIT_ZERO
     forced = teacher_forced(oracle, drawing)
     assert forced.rows_exact.tolist() == [False, True]
-    assert forced.cells_right.tolist() == [8 / 9, 1.0]
+    assert forced.cell_accuracy.tolist() == [8 / 9, 1.0]
 
 
 def test_a_finished_problem_is_not_shown_again():
@@ -87,7 +87,7 @@ def test_a_finished_problem_is_not_shown_again():
     assert [len(inputs) for inputs in predictor.seen] == (~beyond).sum(axis=0).tolist()
     assert (written.steps == np.where(beyond, 0, 2)).all()
     assert (written.confidence == np.where(beyond, 1, 0.5)).all()
-    assert not drawing.rows_right(written.canvases)[beyond].any()
+    assert not drawing.correct_rows(written.canvases)[beyond].any()
 
 
 @pytest.mark.parametrize("fault", [{}, {"fault": slip}])
@@ -135,7 +135,7 @@ def test_a_row_is_the_output_of_the_step_at_which_it_halts():
     late = IterativePredictor(model, max_steps=6).with_options(halt=False)(inputs)
     assert (late.steps == 6).all()
     seen = IterativePredictor(model, 6).trace(inputs, late.canvases)  # which goes on beyond
-    assert all(len(curve.confidence) == 6 and curve.right[-1] for curve in seen.curves)
+    assert all(len(curve.confidence) == 6 and curve.correct[-1] for curve in seen.curves)
     assert 0 < sum(curve.halt > 0 for curve in seen.curves) < len(inputs)
     assert (seen.answers == filled.canvases).all()
     assert [curve.halt or 6 for curve in seen.curves] == filled.steps.tolist()
@@ -227,7 +227,7 @@ def test_a_row_is_correct_once_all_its_masked_cells_are(monkeypatch):
     predictor = IterativePredictor(tiny_trm(), 4)
     monkeypatch.setattr(predictor, "_steps", lambda *_, **__: iter(made))
     seen = predictor.trace(steps.inputs, steps.labels)
-    assert all(curve.right.tolist() == [False, False, True, True] for curve in seen.curves)
+    assert all(curve.correct.tolist() == [False, False, True, True] for curve in seen.curves)
     first, *_, last = [curve.outcome for curve in seen.curves]
     assert first == "halts at step 3, row correct"
     assert last == "does not halt in 4 steps, row correct"

@@ -19,7 +19,7 @@ def canvas_of(rows: list[str]) -> np.ndarray:
 
 
 def solution(**changes) -> Solution:
-    known = {"problem": "12 x 3", "operands": (12, 3), "answer": 36, "right_answer": 36}
+    known = {"problem": "12 x 3", "operands": (12, 3), "answer": 36, "true_answer": 36}
     known |= {"in_range": True, "base": 10, "canvas": canvas_of(ROWS), "given": GIVEN}
     known |= {"rows": [2, 3], "row_confidence": [0.9, 0.87654321], "row_steps": [3, 4]}
     known |= {"answer_cells": ((3, 2), (3, 1))}

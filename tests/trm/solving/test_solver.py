@@ -54,7 +54,7 @@ def test_correct_solutions_of_a_batch_have_correct_answers(layout):
         right = sum(operands) if kind is Addition else math.prod(operands)
         assert solution.operands == operands
         assert solution.problem == f" {sign} ".join(map(str, operands))
-        assert solution.answer == solution.right_answer == right
+        assert solution.answer == solution.true_answer == right
         assert solution.correct
         assert solution.exact
         assert len(solution.rows) == len(solution.row_steps) == len(solution.row_confidence)
@@ -186,7 +186,7 @@ def test_agreeing_orders_give_the_solution_of_the_given_one():
     assert (solution.agreement, solution.views, solution.uncalibrated_reason) == (1.0, 2, "")
     assert [vote.answer for vote in solution.votes[0]] == ["4140"]
     assert solution.exact
-    assert len(solution.rows) == 4 == solution.rows_right
+    assert len(solution.rows) == 4 == solution.correct_rows
     first, second = 0.9**4, 0.8**3  # of the rows of either working
     assert solution.confidence == pytest.approx(posterior(first, second, True))
     assert len(set(solution.row_confidence)) == 1

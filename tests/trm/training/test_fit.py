@@ -48,7 +48,7 @@ def test_a_run_leaves_its_config_checkpoints_and_figures(trained):
     data = SolvedProblems(solver.task, solver.canvas, "train", 0, 8, 8)
     forced = teacher_forced(solver.predictor, data.__getitems__(range(8))[1])
     logged = events.Scalars("training_problems/teacher_forced_cells")
-    assert logged[-1].value == pytest.approx(forced.cells_right.mean(), abs=1e-6)
+    assert logged[-1].value == pytest.approx(forced.cell_accuracy.mean(), abs=1e-6)
 
 
 def test_one_seed_stands_for_all(debug, monkeypatch):

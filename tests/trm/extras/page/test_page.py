@@ -81,7 +81,7 @@ def assert_equals_the_package(model: Shown, problems: Problems) -> None:
         answer = None if found["answer"] is None else int(found["answer"])
         assert answer == solution.answer
         if model.name != "untrained":
-            assert answer == solution.right_answer
+            assert answer == solution.true_answer
         decided = solver.predictor.signals(solver.draw(problems[i : i + 1]).masked)
         for name, (classes,) in decided.items():
             there = classes != UNDEFINED
