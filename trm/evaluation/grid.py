@@ -60,13 +60,13 @@ AXES = {  # measures of problem sizes
 }
 LENGTHS = {"digits_a", "digits_b", "digits", "length"}  # those that are lengths
 LABELS = AXES | {FAMILY: "family"}
-FIGURES = {
+SHARES = {  # of correct ones, per cell
     "solutions": "Whole free-running solutions correct",
     "answers": "Free-running answers correct",
     "rows_free_running": "Free-running rows correct",
     "rows_teacher_forced": "Teacher-forced rows correct",
 }
-SHOWN = {"solutions": "solved", "answers": "answered"}  # figure → key of its results per problem
+OUTCOMES = {"solutions": "solved", "answers": "answered"}  # of each problem, by the share
 MEANS = (  # per cell
     *("steps", "longest_chain", "views", "agreement", "confidence"),
     *("seconds_per_problem", "flops_per_problem"),
@@ -213,10 +213,10 @@ class Grid(dict[str, Any]):
         return [*([] if found == {UNKNOWN} else known), *others]
 
     @property
-    def figure_shown(self) -> str:
+    def share_shown(self) -> str:
         """Share that models are compared by: solutions, or answers if a model has only these."""
         for model in self.models:
-            if {of for of in SHOWN if any(cell[of] for cell in model["cells"])} == {"answers"}:
+            if {of for of in OUTCOMES if any(cell[of] for cell in model["cells"])} == {"answers"}:
                 return "answers"
         return "solutions"
 
@@ -254,9 +254,9 @@ class Grid(dict[str, Any]):
         noisy = any(self.settings_of(m).get("start", "initial") == "noise" for m in self.models)
         return bool(cells) and (noisy or any(cell.get("longest_chain") for cell in cells))
 
-    def pooled(self, cells: Iterable[Cell], figure_of: str | None = None) -> Share:
-        """Return a share over some cells; by default the share `figure_shown`."""
-        return pooled(cells, figure_of or self.figure_shown)
+    def pooled(self, cells: Iterable[Cell], share: str | None = None) -> Share:
+        """Return one of the shares over some cells; by default `share_shown`."""
+        return pooled(cells, share or self.share_shown)
 
     @property
     def kinds(self) -> list[str]:
@@ -267,7 +267,7 @@ class Grid(dict[str, Any]):
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Row of each model and size as in ``grid.csv``, a column for each figure; None: not known.
+        """Row of each model and size as in ``grid.csv``; None: not known.
 
         Only ``grid.json`` has what is no single number, such as results per problem.
         """
@@ -279,8 +279,8 @@ class Grid(dict[str, Any]):
             for cell in model["cells"]:
                 row = about | {first: cell["row"], second: cell["column"]}
                 row |= {key: cell[key] for key in ("region", "applicable", "problems")}
-                for figure in FIGURES:
-                    row |= _columns(figure, cell[figure])
+                for share in SHARES:
+                    row |= _columns(share, cell[share])
                 found = {kind: (cell.get("errors") or {}).get(kind, {}) for kind in kinds}
                 row |= {f"errors_{kind}": one.get("right") for kind, one in found.items()}
                 row |= {key: cell.get(key) for key in MEANS}
@@ -368,11 +368,11 @@ class Grid(dict[str, Any]):
         return warnings
 
 
-def _columns(figure: str, counts: Mapping[str, Any] | None) -> dict[str, Any]:
+def _columns(share: str, counts: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the columns of a share, like ``solutions`` and ``solutions_right``."""
     known = counts or dict.fromkeys(Counts.__annotations__)
     value = known["right"] / known["total"] if known["total"] else None
-    return {figure: value} | {f"{figure}_{key}": known[key] for key in Counts.__annotations__}
+    return {share: value} | {f"{share}_{key}": known[key] for key in Counts.__annotations__}
 
 
 def read_grid(path: str | Path) -> Grid:
@@ -465,9 +465,9 @@ def in_order(labels: Iterable[Any]) -> list[Any]:
     return found if isinstance(next(iter(found), 0), str) else sorted(found)
 
 
-def pooled(cells: Iterable[Cell], figure_of: str = "solutions") -> Share:
-    """Return one of the shares (a name in `FIGURES`) over all cells; 0 of 0 without figures."""
-    known = [counts for cell in cells if (counts := cell[figure_of])]
+def pooled(cells: Iterable[Cell], share: str = "solutions") -> Share:
+    """Return one of the `SHARES` over all cells; 0 of 0 where no cell has it."""
+    known = [counts for cell in cells if (counts := cell[share])]
     return Share(sum(c["right"] for c in known), sum(c["total"] for c in known))
 
 

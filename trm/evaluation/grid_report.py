@@ -17,9 +17,9 @@ from trm.evaluation.diagnosis import KINDS, OTHER
 from trm.evaluation.grid import (
     COMPARED,
     ERRORS,
-    FIGURES,
+    SHARES,
     FILES,
-    SHOWN,
+    OUTCOMES,
     STEPS,
     Cell,
     Grid,
@@ -103,7 +103,7 @@ def markdown(grid: Grid) -> str:
     if created := grid.get("created"):
         versions = ", ".join(f"{name} {version}" for name, version in grid["versions"].items())
         parts.append(f"Evaluated {created} with {versions}.")
-    what = f"{FIGURES[grid.figure_shown]}, by"
+    what = f"{SHARES[grid.share_shown]}, by"
     parts += [
         *(f"![{what} {Path(name).stem}]({name})" for name in FILES[1:3]),
         *([f"![Supervision steps, by length]({STEPS})"] if grid.shows_steps else []),
@@ -111,7 +111,7 @@ def markdown(grid: Grid) -> str:
         *("## Summary", *_summary(grid)),
         *_by_length(grid),
         *_problem_by_problem(grid),
-        f"## {grid.figure_shown.capitalize()} by cell",
+        f"## {grid.share_shown.capitalize()} by cell",
         f"Percent correct (Wilson 95 % interval). Rows: {first}; columns: {second}; bold: sizes "
         "that the model was trained on.",
         *_by_cell(grid),
@@ -149,7 +149,7 @@ def shared_problems(
     """Compare two settings, each the models of its seeds, over the cells that all models have.
 
     These are the cells of a region of the first model, or all cells (None). ``solved`` is one of
-    the values of `SHOWN`. Returns None without such cells, or without results per problem.
+    the values of `OUTCOMES`. Returns None without such cells, or without results per problem.
     """
     cells = [cells_of(model) for model in (*mine, *theirs)]
     found = []  # of each cell the texts of all models
@@ -172,7 +172,7 @@ def _problem_by_problem(grid: Grid) -> list[str]:
     for other, models in settings.items() if not grid.differing_problems else ():
         for where in [*grid.regions, "all"] if other != name else ():
             region = None if where == "all" else where
-            found = shared_problems(models, reference, region, SHOWN[grid.figure_shown])
+            found = shared_problems(models, reference, region, OUTCOMES[grid.share_shown])
             if found is None:
                 continue
             points, low, high = (100 * n for n in (found.difference, *found.interval))
@@ -232,7 +232,7 @@ def _summary(grid: Grid) -> list[str]:
             "**Seeds together**",
             table(["setting", *grid.regions], rows),
             "Models that are named and made alike but for the seed. "
-            f"{_NAMES[grid.figure_shown].capitalize()} correct, in percent: {safe(SEEDS_MEANING)}.",
+            f"{_NAMES[grid.share_shown].capitalize()} correct, in percent: {safe(SEEDS_MEANING)}.",
         ]
     return [*parts, "\n".join(f"- {safe(note)}" for note in _notes(grid))]
 

@@ -34,7 +34,7 @@ from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
 from trm.evaluation.diagnosis import KINDS, WrongRow, first_wrong_rows, tally
 from trm.evaluation.grid import (
-    FIGURES,
+    SHARES,
     FILES,
     FORMAT,
     GRID,
@@ -271,7 +271,7 @@ def measure_part(
     if on_canvas is None or reason is not None or not len(drawn):
         return cell
     try:
-        found = _figures(on_canvas, drawn, settings.batch_size, warm=first or cold)
+        found = _solved(on_canvas, drawn, settings.batch_size, warm=first or cold)
     except (MemoryError, RuntimeError) as error:
         if not lacks_memory(error):
             raise
@@ -292,7 +292,7 @@ def joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     known = [part for part in parts if part["height"] is not None]
     if not known:
         return first
-    shares = [name for name in (*FIGURES, "readable") if first[name]]
+    shares = [name for name in (*SHARES, "readable") if first[name]]
     cell = first | {name: pooled(known, name).data() for name in shares}
     for name in MEANS:
         if name == "flops_per_problem":
@@ -316,7 +316,7 @@ def joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return cell
 
 
-def _figures(solver: Solver, problems: Problems, batch_size: int, warm: bool) -> dict[str, Any]:
+def _solved(solver: Solver, problems: Problems, batch_size: int, warm: bool) -> dict[str, Any]:
     solutions: list[Solution] = []
     wrong_rows: list[WrongRow] = []
     forced_rows, seconds = Share(0, 0), 0.0

@@ -26,7 +26,7 @@ from trm.evaluation.diagnosis import KINDS, OTHER
 from trm.evaluation.grid import (
     COMPARED,
     ERRORS,
-    FIGURES,
+    SHARES,
     LENGTHS,
     LENGTHS_PICTURE,
     PICTURE,
@@ -154,7 +154,7 @@ def lengths_figure(grid: Grid) -> Figure:
             axes.axvline(most, color=style["color"], linestyle=":", linewidth=1.2)
     _finish_lengths(axes, every, grid.length_in_words)
     axes.set(ylim=(-2, 102), ylabel="correct, %")
-    axes.set_title(FIGURES[grid.figure_shown], loc="left", **_TITLE)
+    axes.set_title(SHARES[grid.share_shown], loc="left", **_TITLE)
     axes.legend(frameon=False, fontsize=8.5, loc="best")
     return figure
 
@@ -277,7 +277,7 @@ def grid_figure(grid: Grid) -> Figure:
     notes = "\n".join(fill(line, int(14 * width)) for line in lines)
     height = (side * len(rows) + 1.1) * down + 0.7 + 0.16 * (notes.count("\n") + 2)
     figure = new_figure(width, height)
-    what = FIGURES[grid.figure_shown]
+    what = SHARES[grid.share_shown]
     figure.suptitle(what, x=0.01, ha="left", **_TITLE)
     marks = (
         (any(cell["region"] == INSIDE for cell in cells), "trained on", _RANGE),

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from canvas.choices import shortened
-from trm.evaluation.grid import SHOWN, Grid, empty_cell, new_grid
+from trm.evaluation.grid import OUTCOMES, Grid, empty_cell, new_grid
 from trm.evaluation.grid_cells import Key, region
 from trm.evaluation.statistics import Share
 from trm.extras.benchmark.suites import Item, Suite
@@ -118,7 +118,7 @@ def score(file: str | Path, suite: Suite, name: str) -> Scored:
     """
     about, read = read_predictions(file, suite)
     about = about or ModelNote(model=name)
-    figure = "solutions" if suite.whole else "answers"
+    share = "solutions" if suite.whole else "answers"
     measures = suite.task.ranges.keys()
     asked_for = (measures & suite.axes) or measures
     if about.ranges and not asked_for <= about.ranges.keys() <= measures:
@@ -138,8 +138,8 @@ def score(file: str | Path, suite: Suite, name: str) -> Scored:
         cell["reason"] = None if items else "no such problem belongs to the test split"
         if items:
             shares[size] = Share(sum(right), len(right))
-            cell[figure] = shares[size].data()
-            cell[SHOWN[figure]] = "".join("01"[one] for one in right)
+            cell[share] = shares[size].data()
+            cell[OUTCOMES[share]] = "".join("01"[one] for one in right)
         cells.append(cell)
     unknown = ("family", "model", "solve_steps", "seed", "canvas", "step", "cost")
     model = {
