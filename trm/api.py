@@ -334,7 +334,7 @@ def evaluate(
             that an interrupted call resumes. None: nothing is stored.
         accelerator: as in Lightning's trainer.
         progress: whether to print a progress bar.
-        sizes: the rows and columns of the grid, two of `trm.evaluation.grid.AXES`, like
+        sizes: the rows and columns of the grid, two of `trm.evaluation.grid_format.AXES`, like
             ``digits_a=range(1, 5), digits_b=range(1, 5)``.
 
     Raises:

@@ -23,8 +23,9 @@ from trm.cells.proof.compare import Comparison, compare
 from trm.cells.samples import as_batch
 from trm.checkpoints import DATA_KEY, SHIPPED
 from trm.checkpoints.loading import load_solver
-from trm.evaluation.grid import FORMAT, KEYS, Grid
+from trm.evaluation.grid import Grid
 from trm.evaluation.grid_cells import region
+from trm.evaluation.grid_format import FORMAT, KEYS
 from trm.evaluation.statistics import Share
 from trm.solving.solver import Solver
 

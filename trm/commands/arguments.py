@@ -285,7 +285,7 @@ class Parser(argparse.ArgumentParser):
 
     def add_sizes(self, about: str = "", group: Any = None) -> None:
         """Add an option for each measure of a problem's size, which `Arguments.sizes` reads."""
-        from trm.evaluation.grid import AXES
+        from trm.evaluation.grid_format import AXES
 
         add = (group or self).add_argument
         # Labels of axes are shorter than a help has to be.
@@ -502,7 +502,7 @@ class Arguments(argparse.Namespace):
             ValueError: the layout or a size is missing, or they do not fit together.
         """
         from canvas.tasks import TASKS, task_class
-        from trm.evaluation.grid import AXES
+        from trm.evaluation.grid_format import AXES
 
         if self.layout is None:
             raise ValueError(f"{what} needs the layout of the worked solutions: name --layout")
@@ -547,7 +547,7 @@ class Arguments(argparse.Namespace):
         Raises:
             ValueError: the given measures are not two of one task.
         """
-        from trm.evaluation.grid import AXES
+        from trm.evaluation.grid_format import AXES
 
         def options(axes: Iterable[str]) -> str:
             return " and ".join(f"--{axis.replace('_', '-')}" for axis in axes)

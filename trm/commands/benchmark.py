@@ -6,7 +6,7 @@ from pathlib import Path
 
 from canvas.problems import MOST_CELLS
 from trm.commands.arguments import Arguments, Parser, results, whole
-from trm.evaluation.grid import AXES, FILES, GRID
+from trm.evaluation.grid_format import AXES, FILES, GRID
 from trm.extras.benchmark.row_step_files import FORMATS, RowStepFiles
 from trm.extras.benchmark.scoring import grid_of, score, write_read
 from trm.extras.benchmark.suites import SUITES, Suite, export

@@ -8,7 +8,8 @@ from typing import Any
 from canvas.task import Task
 from trm.commands import puzzles
 from trm.commands.arguments import Arguments, Parser, whole
-from trm.evaluation.grid import FILES, REPORT, Grid
+from trm.evaluation.grid import Grid
+from trm.evaluation.grid_format import FILES, REPORT
 
 
 def add_arguments(parser: Parser) -> None:

@@ -101,7 +101,7 @@ def evaluate(args: Arguments) -> int:
             "this checkpoint solves puzzles: name a folder of arrays by --data; its test split is "
             "measured"
         )
-    from trm.evaluation.grid import AXES
+    from trm.evaluation.grid_format import AXES
 
     others = ("tensorboard", "seed", "problems", "batch_size", *AXES)
     args.refuse("all puzzles of the test split are measured", *others)

@@ -246,7 +246,7 @@ def by_chance(row: WrongRow, names: Sequence[str]) -> dict[str, float]:
 
 
 def tally(task: Task, rows: Sequence[WrongRow]) -> dict[str, dict[str, Any]]:
-    """Count the kinds of wrong rows: a `trm.evaluation.grid.Diagnosis` by kind."""
+    """Count the kinds of wrong rows: a `trm.evaluation.grid_format.Diagnosis` by kind."""
     names = kinds_of(task)
     found = [kind_of(row, names) for row in rows]
     chances = [by_chance(row, names) for row in rows]

@@ -15,12 +15,6 @@ from canvas.task import describe_ranges
 from trm.checkpoints.names import FAMILY_NAMES
 from trm.evaluation.diagnosis import KINDS, OTHER
 from trm.evaluation.grid import (
-    COMPARED,
-    ERRORS,
-    SHARES,
-    FILES,
-    OUTCOMES,
-    STEPS,
     Cell,
     Grid,
     Model,
@@ -34,6 +28,7 @@ from trm.evaluation.grid import (
     trust,
 )
 from trm.evaluation.grid_cells import FAMILY, INSIDE
+from trm.evaluation.grid_format import COMPARED, ERRORS, FILES, OUTCOMES, SHARES, STEPS
 from trm.evaluation.names import by_setting
 from trm.evaluation.statistics import (
     SEEDS_MEANING,

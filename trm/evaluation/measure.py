@@ -33,21 +33,9 @@ from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
 from trm.evaluation.diagnosis import KINDS, WrongRow, first_wrong_rows, tally
-from trm.evaluation.grid import (
-    SHARES,
-    FILES,
-    FORMAT,
-    GRID,
-    KEYS,
-    MEANS,
-    RECORDS,
-    Grid,
-    empty_cell,
-    errors,
-    new_grid,
-    pooled,
-)
+from trm.evaluation.grid import Grid, empty_cell, errors, new_grid, pooled
 from trm.evaluation.grid_cells import SPLIT, fitted, region_of, size_name
+from trm.evaluation.grid_format import FILES, FORMAT, GRID, KEYS, MEANS, RECORDS, SHARES
 from trm.evaluation.models import check_models, describe_all, load_described
 from trm.evaluation.statistics import Share
 from trm.io.csv_records import write_csv
@@ -227,7 +215,7 @@ def measure_cell(
 ) -> dict[str, Any]:
     """Measure one cell of one model; see `EvaluationSettings` for the arguments.
 
-    Returns a `trm.evaluation.grid.CellData`.
+    Returns a `trm.evaluation.grid_format.CellData`.
 
     Raises:
         ValueError: the device has too little memory for the batch.
@@ -254,7 +242,7 @@ def measure_part(
         cold: whether the model has not run in this process yet; it then solves one problem more.
 
     Returns:
-        A `trm.evaluation.grid.CellData`, and the records of the problems.
+        A `trm.evaluation.grid_format.CellData`, and the records of the problems.
 
     Raises:
         ValueError: the device has too little memory for the batch.
@@ -286,7 +274,7 @@ def measure_part(
 
 
 def joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return a whole cell, a `trm.evaluation.grid.CellData`, from its parts in order."""
+    """Return a whole cell, a `trm.evaluation.grid_format.CellData`, from its parts in order."""
     first = {name: parts[0][name] for name in KEYS}
     first["problems"] = sum(part["problems"] for part in parts)
     known = [part for part in parts if part["height"] is not None]

@@ -15,10 +15,11 @@ from trm.solving.solver import Solver
 
 
 def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dict[str, Any]:
-    """Return a model's entry in ``grid.json`` without its cells, a `trm.evaluation.grid.ModelData`.
+    """Return a model's entry in ``grid.json`` without its cells.
 
-    ``steps`` is the maximum of supervision steps a row; None: the checkpoint's own. Raises the
-    exceptions of `trm.checkpoints.loading.load_solver`.
+    It is a `trm.evaluation.grid_format.ModelData`. ``steps`` is the maximum of supervision steps a
+    row; None: the checkpoint's own. Raises the exceptions of
+    `trm.checkpoints.loading.load_solver`.
     """
     file = find_checkpoint(checkpoint)
     solver, content = load_solver(file, steps, device="cpu"), load_checkpoint(file)

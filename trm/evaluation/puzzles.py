@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trm.evaluation.grid import PUZZLES_ABOUT
+from trm.evaluation.grid_format import PUZZLES_ABOUT
 from trm.evaluation.models import check_models
 from trm.evaluation.statistics import Share, auroc, reliability
 from trm.io.files import fingerprint, make_own_folder, versions, write_json, writing

@@ -24,16 +24,6 @@ from canvas.picture import GIVEN, GREY, INK, PAPER, pixels
 from trm.checkpoints.names import FAMILY_NAMES
 from trm.evaluation.diagnosis import KINDS, OTHER
 from trm.evaluation.grid import (
-    COMPARED,
-    ERRORS,
-    SHARES,
-    LENGTHS,
-    LENGTHS_PICTURE,
-    PICTURE,
-    REPORT,
-    STEPS,
-    TABLE,
-    TRUST,
     Grid,
     Model,
     by_length,
@@ -46,6 +36,18 @@ from trm.evaluation.grid import (
     trust,
 )
 from trm.evaluation.grid_cells import INSIDE
+from trm.evaluation.grid_format import (
+    COMPARED,
+    ERRORS,
+    LENGTHS,
+    LENGTHS_PICTURE,
+    PICTURE,
+    REPORT,
+    SHARES,
+    STEPS,
+    TABLE,
+    TRUST,
+)
 from trm.evaluation.grid_report import markdown
 from trm.evaluation.names import by_setting
 from trm.evaluation.statistics import (

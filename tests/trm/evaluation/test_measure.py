@@ -20,8 +20,9 @@ from canvas.task import Task
 from trm.checkpoints.loading import load_solver
 from trm.evaluation import measure as measuring
 from trm.evaluation.diagnosis import Kind
-from trm.evaluation.grid import KEYS, empty_cell, read_grid
+from trm.evaluation.grid import empty_cell, read_grid
 from trm.evaluation.grid_cells import FIRST, SECOND, cell_problems
+from trm.evaluation.grid_format import KEYS
 from trm.evaluation.measure import (
     EvaluationSettings,
     joined,

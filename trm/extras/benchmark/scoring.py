@@ -15,8 +15,9 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from canvas.choices import shortened
-from trm.evaluation.grid import OUTCOMES, Grid, empty_cell, new_grid
+from trm.evaluation.grid import Grid, empty_cell, new_grid
 from trm.evaluation.grid_cells import Key, region
+from trm.evaluation.grid_format import OUTCOMES
 from trm.evaluation.statistics import Share
 from trm.extras.benchmark.suites import Item, Suite
 from trm.io.files import fingerprint, numbered_lines, validated, writing

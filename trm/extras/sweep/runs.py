@@ -32,7 +32,7 @@ from pydantic import TypeAdapter
 
 from canvas.task import Task
 from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
-from trm.evaluation.grid import GRID
+from trm.evaluation.grid_format import GRID
 from trm.extras.sweep.study import EQUAL_LOSS, LOSS, Run, Setting, Study
 from trm.io.config_files import config_of_run, find_config
 from trm.io.files import fingerprint, read_object, validated, write_bytes, write_json
