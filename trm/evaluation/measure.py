@@ -337,7 +337,7 @@ def _solved(solver: Solver, problems: Problems, batch_size: int, warm: bool) -> 
     solved, answered = [bool(s.exact) for s in solutions], [s.correct for s in solutions]
     chains = [s.longest_chain for s in solutions if s.longest_chain is not None]
     steps = [s.steps for s in solutions] if chains else [n for s in solutions for n in s.row_steps]
-    guessed = solver.guesses
+    guessed = solver.orientation_unknown
     # The confidence in a guess of an orientation is known before its answer is read.
     whole = [float(np.prod(s.row_confidence)) if guessed else s.confidence for s in solutions]
     left_out = {"line", "canvas", "error"} | unset_columns(solver.voting)

@@ -34,16 +34,16 @@ def solve_in_both_orders(solver: Solver, problems: Problems, drawing: Drawing) -
         problems: B problems.
         drawing: the same problems, in their own order.
     """
-    voting = solver.voting
+    voting, unknown = solver.voting, solver.orientation_unknown
     assert voting is not None
     one_order = alone = replace(solver, voting=None)
-    if solver.guesses or voting.samples > 2:
+    if unknown or voting.samples > 2:
         one_order = replace(solver, voting=replace(voting, orders=1))
     with part(0, 1, 2):
         solutions = one_order.solve_drawing(problems, drawing)
-    shown = [_shown(solver, one) for one in solutions] if solver.guesses else problems.to_ints()
+    shown = [_shown(solver, one) for one in solutions] if unknown else problems.to_ints()
     swapped = {i: operands[::-1] for i, operands in enumerate(shown) if operands is not None}
-    if solver.guesses:
+    if unknown:
         one_order = alone
     if solver.predictor.options.on_row is not None:  # only the first order is watched
         one_order = replace(one_order, predictor=solver.predictor.with_options(on_row=None))

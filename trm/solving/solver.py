@@ -198,7 +198,7 @@ class Solver:
             return self.solutions(problems, drawing, written)
         if voting.orders == 2:
             return solve_in_both_orders(self, problems, drawing)
-        if self.guesses:
+        if self.orientation_unknown:
             return solve_given(self, problems, drawing)
         operands = problems.to_ints()
 
@@ -222,7 +222,7 @@ class Solver:
         solutions = []
         for i, operands in enumerate(problems.to_ints()):
             n = int(drawing.steps[i])
-            reading = self.read(written.canvases[i], None if self.guesses else operands)
+            reading = self.read(written.canvases[i], None if self.orientation_unknown else operands)
             solutions.append(
                 Solution(
                     problem=names[i],
@@ -278,7 +278,7 @@ class Solver:
         return "; ".join(reasons)
 
     @property
-    def guesses(self) -> bool:
+    def orientation_unknown(self) -> bool:
         """True if canvases are in an unknown orientation, see `trm.solving.orientation`."""
         return self.voting is not None and self.voting.given is not None
 

@@ -47,7 +47,7 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
         ValueError: as `Solver.solve` does; or views have a canvas each.
     """
     voting = solver.voting
-    if solver.guesses:
+    if solver.orientation_unknown:
         raise ValueError(
             "each guess of an orientation has a canvas of its own, so there is no one canvas to "
             "watch"
