@@ -35,7 +35,8 @@ import numpy as np
 import yaml
 
 from canvas.mazes import ON_PATH, PUBLISHED, draw_maze, path
-from trm.io.puzzle_files import PuzzleFormat, write_puzzles
+from trm.io.puzzle_files import write_puzzles
+from trm.io.puzzle_format import PuzzleFormat
 
 TEST_SHARE = 0.2  # of the classes of Sudoku, or of mazes
 _MOST_SYMMETRIES = 20_000  # moves of cells that a class is searched in

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, find_checkpoint, read_puzzle_format
 from trm.checkpoints.content import network_weights, read_checkpoint, with_tensors
 from trm.checkpoints.loading import checked_symmetries, load_solver, restored
-from trm.io.puzzle_files import PuzzleFormat
+from trm.io.puzzle_format import PuzzleFormat
 from trm.runtime.limits import MOST_STEPS, check_whole
 
 if TYPE_CHECKING:

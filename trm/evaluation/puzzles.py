@@ -12,7 +12,7 @@ from trm.evaluation.grid_format import PUZZLES_ABOUT
 from trm.evaluation.models import check_models
 from trm.evaluation.statistics import Share, auroc, reliability
 from trm.io.files import fingerprint, make_own_folder, versions, write_json, writing
-from trm.io.puzzle_files import Puzzles
+from trm.io.puzzle_format import Puzzles
 from trm.solving.puzzles import PuzzleSolver
 
 FILES = (PUZZLES_ABOUT, "puzzles.jsonl")

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from canvas.picture import FILLED, FILLED_INK, GIVEN, INK, PAPER, WRONG, blank_figure, draw_cells
-from trm.io.puzzle_files import PuzzleFormat
+from trm.io.puzzle_format import PuzzleFormat
 
 _CELL = 22  # pixels of a cell
 _LEAST = 110  # pixels of a canvas, which a heading needs

@@ -18,7 +18,7 @@ import hashlib
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from math import isqrt
 from pathlib import Path
 from typing import Any
@@ -26,116 +26,14 @@ from typing import Any
 import numpy as np
 
 from trm.io.files import check_file, fingerprint, read_object, read_utf8, write_bytes
+from trm.io.puzzle_format import MOST_CELLS, Puzzles, check_number, check_symbols
+from trm.io.puzzle_format import PuzzleFormat as PuzzleFormat  # its released place
 
 SPLITS = ("train", "test")
 _FIELDS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
 _ABOUT = "dataset.json"
 IDENTIFIERS = "identifiers.json", b'["<blank>"]\n'  # name and content of a file beside the splits
-_MOST_SYMBOLS = 256  # as cells are uint8
-_MOST_CELLS = 2**16  # of a canvas
 _OWN = ("height", "width", "characters")  # entries of `_ABOUT` that other programs do not write
-
-
-@dataclass(frozen=True)
-class PuzzleFormat:
-    """Canvas and symbols of puzzles.
-
-    Raises:
-        ValueError: a number is out of range, or numbers do not fit together.
-    """
-
-    height: int
-    width: int
-    vocab_size: int  # symbols have the ids from 0 up to below this number
-    pad: int | None = None  # id of cells outside a puzzle, which are copied; None: none
-    ignored: int | None = None  # label of cells that are neither learned nor scored; None: of none
-    characters: str = ""  # character of each id, in text and pictures; empty: the ids themselves
-    unknown: str = ""  # character of the cells to fill in, as of Sudoku; empty: all cells are
-
-    def __post_init__(self) -> None:
-        for name, most in (("height", _MOST_CELLS), ("width", _MOST_CELLS)):
-            _check_number(name, getattr(self, name), 1, most)
-        _check_number("vocab_size", self.vocab_size, 2, _MOST_SYMBOLS)
-        if self.pad is not None:
-            _check_number("pad_id", self.pad, 0, self.vocab_size - 1)
-        if self.cells > _MOST_CELLS:
-            raise ValueError(f"a canvas of {self.cells:,} cells is too large: {_MOST_CELLS:,} fit")
-        if self.ignored is not None and type(self.ignored) is not int:
-            raise ValueError(f"ignore_label_id is a whole number or null, not {self.ignored!r}")
-        text = self.characters
-        if not isinstance(text, str) or (text and len(set(text)) != self.vocab_size):
-            raise ValueError(
-                f"characters has one character for each of the {self.vocab_size} symbols, all "
-                f"different, not {text!r}"
-            )
-        if self.unknown and (len(self.unknown) > 1 or self.unknown not in text):
-            raise ValueError(
-                f"unknown is the character of cells to fill in, one of {text or 'characters'}, not "
-                f"{self.unknown!r}"
-            )
-        if any(one.isspace() for one in text):
-            raise ValueError("characters: a blank has no place in a line of text, take another")
-
-    @property
-    def cells(self) -> int:
-        """Cells of a canvas."""
-        return self.height * self.width
-
-    def inside(self, inputs: Any) -> Any:
-        """Return the cells of puzzles that are filled in, bool of the shape of ``inputs``."""
-        return inputs == inputs if self.pad is None else inputs != self.pad
-
-    def unknown_cells(self, inputs: Any) -> Any:
-        """Return the cells that a model fills in, bool of the shape of ``inputs``."""
-        if not self.unknown:
-            return self.inside(inputs)
-        return inputs == self.characters.index(self.unknown)
-
-    def to_text(self, canvas: np.ndarray) -> str:
-        """Return a canvas as a line: its characters, or its ids with blanks between them."""
-        ids = canvas.reshape(-1).tolist()
-        if self.characters:
-            return "".join(self.characters[i] for i in ids)
-        return " ".join(map(str, ids))
-
-    def from_text(self, line: str) -> list[int]:
-        """Return the ids of a line, see `to_text`; ids may be separated by commas, too.
-
-        Raises:
-            ValueError: there is no such symbol.
-        """
-        if not self.characters:
-            words = line.replace(",", " ").split()
-            wrong = [word for word in words if not word.isascii() or not word.isdigit()]
-            if wrong:
-                raise ValueError(
-                    f"{wrong[0][:20]!r} is no id of a symbol: without data.characters in the "
-                    "config of the training a line has ids, like 1 3 2"
-                )
-            return [int(word) for word in words]
-        ids = {one: i for i, one in enumerate(self.characters)}
-        if wrong := [one for one in line if one not in ids]:
-            raise ValueError(f"{wrong[0]!r} is none of the symbols {self.characters}")
-        return [ids[one] for one in line]
-
-
-@dataclass(frozen=True)
-class Puzzles:
-    """Puzzles with their solutions."""
-
-    format: PuzzleFormat
-    inputs: np.ndarray  # uint8 [N, H, W]
-    labels: np.ndarray  # uint8 [N, H, W], 0 where `answer` is False
-    answer: np.ndarray  # bool [N, H, W], cells that are learned and scored
-    puzzles: np.ndarray  # int64 [P + 1], first row of each puzzle; a puzzle may have several
-    groups: np.ndarray  # int64 [G + 1], first puzzle of each group
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def ends(self, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first row of each of G groups and the row after its last, int64 [G] both."""
-        return self.puzzles[self.groups[groups]], self.puzzles[self.groups[groups + 1]]
 
 
 def read_format(folder: str | Path, split: str = "train", **more: Any) -> PuzzleFormat:
@@ -373,11 +271,11 @@ def _format(
     if missing:
         raise ValueError(f"{file} has no {missing[0]}")
     try:
-        _check_number("seq_len", about["seq_len"], 1, _MOST_CELLS)
+        check_number("seq_len", about["seq_len"], 1, MOST_CELLS)
         sides = (height, width) if height or width else (about.get("height"), about.get("width"))
         for name, side in zip(("height", "width"), sides, strict=True):
             if side is not None:
-                _check_number(name, side, 1, _MOST_CELLS)
+                check_number(name, side, 1, MOST_CELLS)
         high, wide = sides
         high, wide = _sides(about["seq_len"], high, wide, "seq_len", "data.height and data.width")
         return PuzzleFormat(
@@ -472,21 +370,6 @@ def _load(file: Path) -> np.ndarray:
     return array
 
 
-def check_symbols(
-    source: str | Path, cells: np.ndarray, vocab_size: int, counted: np.ndarray | None = None
-) -> None:
-    """Raise a ValueError that names the first symbol outside the vocabulary."""
-    wrong = (cells < 0) | (cells >= vocab_size)
-    if counted is not None:
-        wrong &= counted
-    if wrong.any():
-        row, cell = (int(part[0]) for part in wrong.nonzero())
-        ends = f"0 to {vocab_size - 1}"
-        raise ValueError(
-            f"{source}: row {row}, cell {cell} is {int(cells[row, cell])}, and symbols are {ends}"
-        )
-
-
 def _starts(file: Path, array: np.ndarray, total: int, what: str) -> np.ndarray:
     """Return checked places where parts begin, int64 [parts + 1]."""
     starts = array.astype(np.int64)
@@ -495,11 +378,6 @@ def _starts(file: Path, array: np.ndarray, total: int, what: str) -> np.ndarray:
     if (np.diff(starts) <= 0).any():
         raise ValueError(f"{file} does not rise: every part has one entry or more")
     return starts
-
-
-def _check_number(name: str, value: Any, least: int, most: int) -> None:
-    if type(value) is not int or not least <= value <= most:
-        raise ValueError(f"{name} is a whole number from {least} to {most:,}, not {value!r}")
 
 
 def _is_name(name: Any) -> bool:

@@ -1,7 +1,7 @@
 """Solving puzzles of any kind: canvases whose cells a model fills in all at once.
 
 What a task is to numbers, a `PuzzleFormat` is to puzzles: symbols and the size of a canvas, which
-come from the data. `trm.io.puzzle_files` reads both.
+come from the data (`trm.io.puzzle_files`).
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import numpy as np
 
 from augment.symmetry import lookup
 from augment.views import possible_shifts
-from trm.io.puzzle_files import PuzzleFormat, check_symbols
+from trm.io.puzzle_format import PuzzleFormat, check_symbols
 from trm.runtime.limits import check_whole
 from trm.runtime.progress import report
 from trm.solving.iterative_predictor import IterativePredictor

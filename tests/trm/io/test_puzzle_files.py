@@ -5,14 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from trm.io.puzzle_files import (
-    PuzzleFormat,
-    inputs_of,
-    read_format,
-    read_inputs,
-    read_puzzles,
-    write_puzzles,
-)
+from trm.io.puzzle_files import inputs_of, read_format, read_inputs, read_puzzles, write_puzzles
+from trm.io.puzzle_format import PuzzleFormat
 
 FORM = PuzzleFormat(2, 3, 5, 0, 0, "~.abc")
 INPUTS = np.array([[[1, 2, 3], [4, 1, 1]], [[2, 1, 1], [1, 0, 0]], [[3, 3, 3], [1, 1, 1]]])

@@ -22,7 +22,8 @@ from trm.commands import cli
 from trm.extras.model_card import model_card
 from trm.extras.sharing import save_pretrained
 from trm.io.config_files import find_config
-from trm.io.puzzle_files import PuzzleFormat, Puzzles, read_puzzles, write_puzzles
+from trm.io.puzzle_files import read_puzzles, write_puzzles
+from trm.io.puzzle_format import PuzzleFormat, Puzzles
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.puzzles import PuzzleSolver
 from trm.solving.voting import Voting

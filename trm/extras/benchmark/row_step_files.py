@@ -21,7 +21,8 @@ from canvas.sampling import sample
 from canvas.task import Task, describe_ranges
 from canvas.tasks import task_data
 from trm.io.files import differs, make_folder, write_bytes
-from trm.io.puzzle_files import IDENTIFIERS, PuzzleFormat, split_files
+from trm.io.puzzle_files import IDENTIFIERS, split_files
+from trm.io.puzzle_format import PuzzleFormat
 
 SPLITS: tuple[Split, ...] = ("train", "test")
 FORMATS = {
