@@ -281,7 +281,7 @@ class CanvasDataModule(EpochDataModule):
         if memory is None or self.batch_size < _LARGE:
             return
         size = self.batch_size
-        data: Any = kind(self.task, self.canvas, "train", self.seed, size, size, **self._drawn)
+        data: Any = kind(self.task, self.canvas, "train", self.seed, size, size, **self._of_samples)
         data.__getitems__(range(_MEASURED))  # objects created once do not belong to the batch
         tracemalloc.start()
         try:
@@ -320,10 +320,10 @@ class CanvasDataModule(EpochDataModule):
         kind: Any = getattr(module, "samples", RowStepSamples)
         size = self.batch_size * self.batches_per_epoch
         of = self.task, self.canvas, "train", self.seed, size, self.batch_size
-        return self._loader(kind(*of, **self._drawn))
+        return self._loader(kind(*of, **self._of_samples))
 
     @property
-    def _drawn(self) -> dict[str, Any]:
+    def _of_samples(self) -> dict[str, Any]:
         """Settings of training samples."""
         epochs = getattr(self.trainer, "max_epochs", None)
         mixture = Mixture(self.curriculum, self.primed, self.practice, self.pool)
