@@ -394,6 +394,7 @@ class CellPredictor(Predictor):
         drawing: Drawing,
         views: Sequence[View] | None = None,
         rollouts: np.ndarray | None = None,
+        problems: np.ndarray | None = None,
     ) -> FilledCanvases:
         """See `Predictor`. All rows are solved at once.
 
@@ -401,7 +402,7 @@ class CellPredictor(Predictor):
         """
         if views is None:
             return self._all_rows(drawing)
-        return self._all_rows_in_views(drawing, views)
+        return self._all_rows_in_views(drawing, views, problems)
 
     def _all_rows(self, drawing: Drawing) -> FilledCanvases:
         filled, confidence, worked = self._solved(drawing.masked)
@@ -414,9 +415,11 @@ class CellPredictor(Predictor):
         written.settled[sample, step] = worked.settled[row]
         return written
 
-    def _all_rows_in_views(self, drawing: Drawing, views: Sequence[View]) -> FilledCanvases:
+    def _all_rows_in_views(
+        self, drawing: Drawing, views: Sequence[View], problems: np.ndarray | None
+    ) -> FilledCanvases:
         written, unknown = FilledCanvases.begun(drawing), drawing.unknown
-        filled = in_views(self, drawing.masked, views)
+        filled = in_views(self, drawing.masked, views, problems=problems)
         written.canvases[unknown] = filled.canvases[unknown]
         steps = drawing.steps[:, None]
         share = filled.confidence[:, None] ** (1 / steps)

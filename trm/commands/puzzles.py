@@ -21,7 +21,7 @@ from trm.runtime.progress import progress, report
 if TYPE_CHECKING:
     from trm.solving.puzzles import PuzzleSolver, SolvedPuzzles
 
-_ENDINGS = (".jsonl", ".txt", ".npy")
+_ENDINGS = (".jsonl", ".txt", ".jsonl.gz", ".txt.gz", ".npy")
 _PRINTED = 20  # puzzles that are printed as canvases
 _DRAWN = 12  # canvases of a picture, at most
 _FILM, _PICTURE, _SECONDS = "solving.gif", "steps.png", 0.6  # files of `inspect`; of a frame
@@ -65,12 +65,16 @@ def solve(args: Arguments) -> int:
     args.refuse(_ONLY, "watch", "demo", "canvases", "batch_size", *_OTHER)
     form = puzzle_format(args.checkpoint)
     output = None if args.output in (None, "-") else Path(args.output)
+    ending = ""
     if output is not None:
-        if output.suffix not in _ENDINGS:
+        ending = next((one for one in _ENDINGS if output.name.endswith(one)), "")
+        if not ending:
             raise ValueError(
                 f"--output {output} has to end in {', '.join(_ENDINGS[:-1])} or {_ENDINGS[-1]}"
             )
         check_place(output, "--output")
+        if args.input is not None and output.exists() and output.samefile(args.input):
+            raise ValueError(f"--output {output} is the input itself: choose another")
     size = args.height, args.width
     if args.input is None:
         inputs = inputs_of(args.problems, form, *size)
@@ -83,12 +87,12 @@ def solve(args: Arguments) -> int:
     if output is None:
         _print_solutions(args, solver, inputs, solved)
         return 0
-    if output.suffix == ".npy":
+    if ending == ".npy":
         with replacing(output) as part, part.open("wb") as file:
             np.save(file, solved.canvases)
     else:
         with writing(output) as sink:
-            sink.writelines(_lines(solver, inputs, solved, output.suffix))
+            sink.writelines(_lines(solver, inputs, solved, as_text=".txt" in ending))
     sure = f"mean confidence {100 * float(solved.confidence.mean()):.1f} %"
     args.info.print(f"{len(inputs):,} puzzles, {sure} → {output}")
     return 0
@@ -181,9 +185,9 @@ def _solvers(args: Arguments) -> list[tuple[str, PuzzleSolver]]:
 
 
 def _lines(
-    solver: PuzzleSolver, inputs: Any, solved: SolvedPuzzles, ending: str = ".jsonl"
+    solver: PuzzleSolver, inputs: Any, solved: SolvedPuzzles, as_text: bool = False
 ) -> list[str]:
-    if ending == ".txt":
+    if as_text:
         return [f"{solver.format.to_text(canvas)}\n" for canvas in solved.canvases]
     return [f"{json.dumps(record)}\n" for record in solver.records(inputs, solved)]
 

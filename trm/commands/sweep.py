@@ -18,7 +18,7 @@ from trm.commands.arguments import Arguments, Parser, print_table, results, whol
 
 if TYPE_CHECKING:
     from canvas.task import Task
-    from trm.extras.sweep.study import Setting
+    from trm.extras.sweep.study import Setting, Study
 
 _MOST_MINUTES = 1e6
 
@@ -41,19 +41,30 @@ def run(args: Arguments) -> int:
     """Plan, train and evaluate the runs, and write the report."""
     from trm.extras.sweep.study import read_study
     from trm.io.config_files import find_config
+    from trm.io.files import alone, make_folder
 
-    begun = time.monotonic()
-    timed = args.minutes is not None
+    timed, output = args.minutes is not None, Path(args.output)
     if timed and args.jobs not in (None, 1):
         raise ValueError("with --minutes runs are trained one after the other: leave out --jobs")
     study = read_study(find_config(args.study))
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"--output {output} is not a folder: choose another name")
+    if args.dry_run:
+        return _work_through(args, study)
+    make_folder(output)
+    with alone(output):  # from here, as planning takes minutes
+        return _work_through(args, study)
+
+
+def _work_through(args: Arguments, study: "Study") -> int:
+    """Plan a study; without ``--dry-run`` also train and evaluate its runs."""
+    begun, timed = time.monotonic(), args.minutes is not None
 
     import torch
 
     from trm.extras.sweep.budget import Budget, Worker, check_budget, share_of
     from trm.extras.sweep.report import PAGE, write_report
     from trm.extras.sweep.runs import Jobs, Run, plan
-    from trm.io.files import alone, make_folder
     from trm.runtime.devices import cores
 
     if timed:
@@ -69,8 +80,6 @@ def run(args: Arguments) -> int:
                 raise ValueError(f"evaluate: {name}: {error}") from None
 
     output, console = Path(args.output), args.info
-    if output.exists() and not output.is_dir():
-        raise ValueError(f"--output {output} is not a folder: choose another name")
     study = plan(study, lambda name: console.print(f"building {name}"), check, timed)
     jobs = Jobs(output, study)
     runs, left = len(jobs.states), len(jobs.left())
@@ -95,28 +104,26 @@ def run(args: Arguments) -> int:
     )
     if args.dry_run:
         return 0
-    make_folder(output)
-    with alone(output):
-        jobs.begin(timed)
-        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // at_once)))
+    jobs.begin(timed)
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // at_once)))
 
-        def print_stage(run: Run) -> None:
-            console.print(f"{run.name}: {jobs.stage(run)}")
-            write_report(jobs)
-
-        def print_note(run: Run, sentence: str) -> None:
-            console.print(f"{run.name}: {sentence}")
-            write_report(jobs)
-
+    def print_stage(run: Run) -> None:
+        console.print(f"{run.name}: {jobs.stage(run)}")
         write_report(jobs)
-        try:
-            if timed:
-                budget = Budget(output, args.minutes, begun)
-                Worker(jobs, budget, print_stage, print_note, (devices or [""])[0]).work()
-            else:
-                jobs.work(print_stage, at_once, devices)
-        finally:  # no run is active any more, also after an interrupt
-            write_report(jobs)
+
+    def print_note(run: Run, sentence: str) -> None:
+        console.print(f"{run.name}: {sentence}")
+        write_report(jobs)
+
+    write_report(jobs)
+    try:
+        if timed:
+            budget = Budget(output, args.minutes, begun)
+            Worker(jobs, budget, print_stage, print_note, (devices or [""])[0]).work()
+        else:
+            jobs.work(print_stage, at_once, devices)
+    finally:  # no run is active any more, also after an interrupt
+        write_report(jobs)
     console.print(
         f"report    {output / PAGE}\n"
         f"curves    tensorboard --logdir {shlex.quote(str(output / 'runs'))}"

@@ -11,13 +11,15 @@ A folder has one folder for each split, ``train`` and ``test``, with these files
 
 Puzzles of one group are variants of each other. An epoch has one of each group.
 
-Text has a puzzle in each line, a character for each cell.
+Text has a puzzle in each line, a character for each cell. Puzzles without solutions, as text or as
+an array, may be compressed by gzip.
 """
 
+import gzip
 import hashlib
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from math import isqrt
 from pathlib import Path
@@ -25,7 +27,14 @@ from typing import Any
 
 import numpy as np
 
-from trm.io.files import check_file, fingerprint, read_object, read_utf8, write_bytes
+from trm.io.files import (
+    NO_UTF8,
+    check_file,
+    fingerprint,
+    numbered_lines,
+    read_object,
+    write_bytes,
+)
 from trm.io.puzzle_format import MOST_CELLS, Puzzles, check_number, check_symbols
 from trm.io.puzzle_format import PuzzleFormat as PuzzleFormat  # its released place
 
@@ -33,6 +42,7 @@ SPLITS = ("train", "test")
 _FIELDS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
 _ABOUT = "dataset.json"
 IDENTIFIERS = "identifiers.json", b'["<blank>"]\n'  # name and content of a file beside the splits
+_ARRAYS = (".npy", ".npz")  # of files of puzzles; an archive is refused as one
 _OWN = ("height", "width", "characters")  # entries of `_ABOUT` that other programs do not write
 
 
@@ -169,7 +179,7 @@ def read_inputs(
 
     Args:
         file: ``.npy`` with whole numbers [N, H, W], [N, H * W] or [H, W]; any other file is text
-            with a puzzle in each line.
+            with a puzzle in each line. Either may be compressed by gzip, as a file in ``.gz``.
         format: of the puzzles in training.
         height: of the canvas; None: that of the array or of training, or else a square.
         width: as ``height``.
@@ -180,7 +190,7 @@ def read_inputs(
     """
     file = Path(file)
     check_file(file, f"--input {file}", "a file of puzzles, .npy or text")
-    if file.suffix == ".npy":
+    if Path(file.name.lower().removesuffix(".gz")).suffix in _ARRAYS:
         cells = _load(file)
         if cells.ndim == 3:
             height, width = height or cells.shape[1], width or cells.shape[2]
@@ -190,7 +200,7 @@ def read_inputs(
             raise ValueError(f"{file} has the shape {list(cells.shape)}: puzzles are [N, H, W]")
         cells = cells.reshape(len(cells), -1)
     else:
-        cells = _from_lines(read_utf8(file).splitlines(), format, f"{file}, line")
+        cells = _from_lines(_numbered_texts(file), format, f"{file}, line")
     return _canvases(cells, format, str(file), height, width)
 
 
@@ -207,7 +217,8 @@ def inputs_of(
     """
     if not all(line.strip() for line in lines):
         raise ValueError("a puzzle has a character for each cell, and one of these has none")
-    return _canvases(_from_lines(lines, format, "puzzle"), format, "puzzles", height, width)
+    cells = _from_lines(enumerate(lines, start=1), format, "puzzle")
+    return _canvases(cells, format, "puzzles", height, width)
 
 
 def _canvases(
@@ -225,12 +236,24 @@ def _canvases(
     return cells.astype(np.uint8).reshape(-1, height, width)
 
 
-def _from_lines(lines: Sequence[str], format: PuzzleFormat, where: str) -> np.ndarray:
-    """Return the ids of puzzles in lines, int64 [N, cells]; errors name ``where`` and a number."""
+def _numbered_texts(file: Path) -> Iterable[tuple[int, str]]:
+    """Yield the non-empty lines of a text file with their numbers from 1."""
+    for number, line in numbered_lines(file):
+        try:
+            if b"\0" in line:
+                raise UnicodeError
+            yield number, line.decode("utf-8")
+        except UnicodeError:
+            raise ValueError(f"{file} {NO_UTF8}") from None
+
+
+def _from_lines(lines: Iterable[tuple[int, str]], format: PuzzleFormat, where: str) -> np.ndarray:
+    """Return the ids of puzzles in numbered lines, int64 [N, cells].
+
+    Errors name ``where`` and the number of the line.
+    """
     found = list[list[int]]()
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+    for number, line in lines:
         try:
             found.append(format.from_text(line.strip()))
         except ValueError as error:
@@ -359,7 +382,11 @@ def _read_set(folder: Path, name: str, format: PuzzleFormat) -> Puzzles:
 def _load(file: Path) -> np.ndarray:
     """Return an array of whole numbers; it stays on the disk until it is used."""
     try:
-        array = np.load(file, mmap_mode="r", allow_pickle=False)
+        if file.suffix.lower() == ".gz":
+            with gzip.open(file) as unpacked:
+                array = np.load(unpacked, allow_pickle=False)
+        else:
+            array = np.load(file, mmap_mode="r", allow_pickle=False)
     except PermissionError:
         raise
     except Exception:  # other bytes can fail in any way

@@ -71,8 +71,8 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
 
     Returns:
         The solution whose answer won, the first if both agree, with the problem in its original
-        order. Its canvas and steps may be those of the swapped order. The confidence is that of
-        `posterior`, and all rows share it evenly.
+        order. Its canvas may be that of the swapped order. The confidence is that of `posterior`,
+        and all rows share it evenly. Its last row also counts the steps of the other order.
     """
     if other.operands != solution.operands[::-1]:  # a wrong guess of the orientation read others
         other = replace(other, true_answer=solution.true_answer, truth=_nothing(other))
@@ -84,6 +84,7 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
     won, rows = both[place], len(both[place].row_confidence)
     combined = posterior(float(confidence[place]), float(confidence[1 - place]), agree)
     differ = "" if agree else "the two orders give different answers"
+    row_steps = [*won.row_steps[:-1], won.row_steps[-1] + both[1 - place].steps]
     reasons = (*(one.uncalibrated_reason for one in both), differ)
     combination = replace(
         won,
@@ -91,14 +92,12 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
         operands=solution.operands,
         in_range=solution.in_range,
         row_confidence=[combined ** (1 / rows)] * rows,
+        row_steps=row_steps,
         uncalibrated_reason="; ".join(dict.fromkeys(filter(None, reasons))),
     )
     if solution.guess is not None:
-        steps = won.row_steps.copy()
-        steps[-1] += sum(both[1 - place].row_steps)
         return replace(
             combination,
-            row_steps=steps,
             views=solution.views,
             views_asked=solution.views_asked,
             agreement=solution.agreement,

@@ -134,6 +134,7 @@ class Predictor(ABC):
         drawing: Drawing,
         views: Sequence[View] | None = None,
         rollouts: np.ndarray | None = None,
+        problems: np.ndarray | None = None,
     ) -> FilledCanvases:
         """Fill every row of every canvas, each from the rows that it wrote itself.
 
@@ -142,13 +143,15 @@ class Predictor(ABC):
             views: in which each canvas is filled, all its rows; they keep every solution on its
                 canvas. The output is in the problems' own frame. None: as it is drawn.
             rollouts: of each canvas, int64 [B], see `__call__`.
+            problems: see `in_views`, which counts the steps of equal canvases once.
         """
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
             numbers = None if rollouts is None else rollouts[active]
             if views is None:
                 return self(inputs, numbers)
-            return in_views(self, inputs, [views[i] for i in active], numbers)
+            of = None if problems is None else problems[active]
+            return in_views(self, inputs, [views[i] for i in active], numbers, of)
 
         return fill_row_by_row(fill, drawing, self.options.on_row)
 

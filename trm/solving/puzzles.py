@@ -134,7 +134,7 @@ class PuzzleSolver:
             for up, down, left, right in room
         ]
         of, every, _ = flattened(views)
-        seen = in_views(self.predictor, inputs[of], every)
+        seen = in_views(self.predictor, inputs[of], every, problems=of)
         voted, decisions = vote_on(voting.vote, seen, of, inputs, self.format.unknown_cells(inputs))
         agreement = np.array([decision.agreement for decision in decisions], np.float32)
         figures = voted.confidence, voted.steps, voted.settled

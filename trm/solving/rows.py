@@ -95,6 +95,7 @@ def in_views(
     inputs: np.ndarray,
     views: Sequence[View],
     rollouts: np.ndarray | None = None,
+    problems: np.ndarray | None = None,
 ) -> Prediction:
     """Fill in the masked rows of canvases, each in a view of its own.
 
@@ -108,6 +109,8 @@ def in_views(
         inputs: canvases, uint8 [B, H, W].
         views: of each canvas.
         rollouts: of each canvas, int64 [B], see `Predictor`; None: no noise.
+        problems: problem of each canvas, int64 [B]; None: each is of another one. The steps of a
+            canvas that several views of a problem share are counted in the first of them alone.
     """
     # Views keep the room of a solution on its canvas. Symbols that a model wrote outside this room
     # may wrap around the edge; undoing the view moves them back.
@@ -129,11 +132,16 @@ def in_views(
     for number, i in enumerate(parts):
         with part(number, number + 1, len(parts)):
             found.append(predictor(viewed[i], None if rollouts is None else rollouts[i]))
-    filled = Prediction.joined(found).take(which.reshape(-1))
+    which = which.reshape(-1)
+    filled = Prediction.joined(found).take(which)
     canvases = undo_views(views, filled.canvases)
+    filled = filled._replace(canvases=canvases)
+    if problems is None:
+        return filled
+    _, counted = np.unique(np.stack([problems, which]), axis=1, return_index=True)
     steps = np.zeros_like(filled.steps)
-    steps[first] = filled.steps[first]  # a canvas that was solved once counts once
-    return filled._replace(canvases=canvases, steps=steps)
+    steps[counted] = filled.steps[counted]
+    return filled._replace(steps=steps)
 
 
 Rollout, free_running = FilledCanvases, fill_row_by_row  # their released names

@@ -47,8 +47,8 @@ class Solution:
     given: np.ndarray  # bool [H, W], the cells given to the model
     rows: list[int]  # the canvas row of each step
     row_confidence: list[float]  # probability that each row is correct; 0 in place of NaN
-    # Supervision steps of each row, by all views together, see `steps`. In an unknown orientation
-    # the last row also counts those of all other guesses.
+    # Supervision steps of each row, by all views together, see `steps`. The last row also counts
+    # those of all other guesses of an orientation, and of the other order of the operands.
     row_steps: list[int]
     truth: np.ndarray | None = None  # uint8 [H, W], the true solution; None: not computed
     answer_cells: tuple[CellIndex, ...] = ()  # of the answer's digits, lowest first, if any

@@ -159,7 +159,7 @@ def solve_by_vote(
 
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
         of, every, rollouts = flattened([views[i] for i in active], voting.rollouts)
-        seen = in_views(predictor, inputs[of], every, rollouts)
+        seen = in_views(predictor, inputs[of], every, rollouts, of)
         voted, found = vote_on(voting.vote, seen, of, inputs, drawing.cells_of_step(step)[active])
         for problem, decision in zip(active, found, strict=True):
             decisions[problem].append(decision)
@@ -176,7 +176,7 @@ def _by_solution(
     answers: Callable[[int, np.ndarray], bool],
 ) -> tuple[FilledCanvases, list[list[Decision]]]:
     of, every, rollouts = flattened(views, voting.rollouts)
-    alone = predictor.free_running(drawing[of], every, rollouts)
+    alone = predictor.free_running(drawing[of], every, rollouts, of)
     voted, decisions = FilledCanvases.begun(drawing), []
     for i, n in enumerate(drawing.steps.tolist()):
         mine, unknown = np.flatnonzero(of == i), ~drawing.given[i]

@@ -40,6 +40,11 @@ def test_a_dry_run_starts_nothing_and_a_busy_folder_is_refused(command, study, t
     with alone(tmp_path / "out"):
         ran = command("sweep", study, "--output", "out", folder=tmp_path, code=2)
     assert "another process is at work on out" in ran.err
+    (tmp_path / "file").touch()
+    for folder, why in (("file", "is not a folder"), ("/proc/self/x", "is no folder to write to")):
+        ran = command("sweep", study, "--output", folder, folder=tmp_path, code=2)
+        assert why in ran.err
+        assert "building" not in ran.out  # models are built afterwards
 
 
 @pytest.mark.usefixtures("undrawn")

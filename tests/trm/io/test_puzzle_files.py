@@ -1,5 +1,6 @@
 """Folders of arrays: what is written is read again, and what does not fit is named."""
 
+import gzip
 import json
 
 import numpy as np
@@ -83,11 +84,49 @@ def test_text_and_arrays_are_read_as_puzzles(tmp_path):
     np.save(array, larger)
     assert read_inputs(array, FORM).shape == (2, 4, 4)
     assert read_inputs(array, FORM, width=8).shape == (2, 2, 8)
+    packed = array.with_name("puzzles.npy.gz")
+    packed.write_bytes(gzip.compress(array.read_bytes()))
+    assert np.array_equal(read_inputs(packed, FORM, width=8), read_inputs(array, FORM, width=8))
     ids = PuzzleFormat(2, 3, 5)
     text.write_text("1 2 3 4 1 1\n2,1,1,1,0,0\n")
     assert np.array_equal(read_inputs(text, ids), INPUTS[:2])
     assert ids.to_text(INPUTS[0]) == "1 2 3 4 1 1"
     assert FORM.to_text(INPUTS[0]) == ".abc.."
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_text_of_puzzles_is_read_as_that_of_problems(tmp_path, end, encoding, packed):
+    content = end.join([".abc..", "a...~~", ""]).encode(encoding)
+    file = tmp_path / "puzzles.txt.gz"
+    file.write_bytes(gzip.compress(content) if packed else content)
+    assert np.array_equal(read_inputs(file, FORM), INPUTS[:2])
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"\x1f\x8b", "puzzles.* is damaged .*: pack it again"),
+        (gzip.compress(b".abc..\n")[:-9], "puzzles.* is damaged .*: pack it again"),
+        (b".abc..\n\xff\xff\n", "is no text in UTF-8"),
+        (b".abc..\n\0\0\n", "is no text in UTF-8"),
+    ],
+)
+def test_a_damaged_file_of_puzzles_is_refused(tmp_path, content, why):
+    file = tmp_path / "puzzles.txt.gz"
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=why):
+        read_inputs(file, FORM)
+
+
+@pytest.mark.parametrize("name", ["puzzles.npz", "puzzles.npy.gz"])
+def test_an_archive_or_a_damaged_array_is_no_text(tmp_path, name):
+    file = tmp_path / name
+    np.savez(tmp_path / "puzzles.npz", INPUTS)
+    (tmp_path / "puzzles.npy.gz").write_bytes(b"1 2 3")
+    with pytest.raises(ValueError, match=r"puzzles\.np\S* (has an archive|is no array of NumPy)"):
+        read_inputs(file, FORM)
 
 
 @pytest.mark.parametrize(

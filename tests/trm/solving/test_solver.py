@@ -187,6 +187,7 @@ def test_agreeing_orders_give_the_solution_of_the_given_one():
     assert [vote.answer for vote in solution.votes[0]] == ["4140"]
     assert solution.exact
     assert len(solution.rows) == 4 == solution.correct_rows
+    assert solution.row_steps == [2, 2, 2, 2 + 6]  # and those of 345 x 12, at last
     first, second = 0.9**4, 0.8**3  # of the rows of either working
     assert solution.confidence == pytest.approx(posterior(first, second, True))
     assert len(set(solution.row_confidence)) == 1

@@ -140,9 +140,11 @@ def test_equal_views_are_solved_once():
     canvas[0, 1] = [1, MASK, 1]  # turned by a half and mirrored it stays what it is
     views = [View(name) for name in SYMMETRIES]
     counting = Counting(tiny_trm(**NEIGHBOUR_NAMES), 2)
-    filled = in_views(counting, np.repeat(canvas, 8, axis=0), views)
+    canvases = np.repeat(canvas, 8, axis=0)
+    filled = in_views(counting, canvases, views, problems=np.zeros(8, np.int64))
     assert Counting.asked == 2
     assert (filled.steps > 0).sum() == 2
+    assert (in_views(counting, canvases, views).steps > 0).all()  # of eight problems
     assert len(np.unique(filled.confidence)) <= 2
 
 

@@ -1,5 +1,6 @@
 """From a folder of arrays to a solved puzzle: fit, resume, evaluate, solve, export, refusals."""
 
+import gzip
 import json
 import shutil
 import sys
@@ -178,8 +179,12 @@ def test_puzzles_of_a_file_are_solved(fitted, command, tmp_path):
     shown = command(*words, "--input", text, "--views", 8).out
     assert "confidence" in shown
     assert "of 8 views" in shown
-    for name in ("out.jsonl", "out.txt", "out.npy"):
+    text.write_bytes(gzip.compress(text.read_bytes()))
+    for name in ("out.jsonl", "out.txt", "out.npy", "out.txt.gz"):
         command(*words, "--input", text, "--output", tmp_path / name)
+    with gzip.open(tmp_path / "out.txt.gz", "rt") as packed:
+        assert packed.read().split() == expected
+    assert "the input itself" in command(*words, "--input", text, "--output", text, code=2).err
     assert (tmp_path / "out.txt").read_text().split() == expected
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [line["solution"] for line in lines] == expected
@@ -198,7 +203,7 @@ def test_options_that_puzzles_lack_are_refused(fitted, checkpoint, command, tmp_
         (*solve, "--input", file, "--orders", 2): "leave out --orders",
         (*solve, "--input", file, "--surest", 0): "--surest",
         ("solve", "--checkpoint", checkpoint, "1x1", "--surest", 2): "leave out --surest",
-        (*solve, "--input", file, "--output", tmp_path / "out.csv"): "end in .jsonl, .txt or",
+        (*solve, "--input", file, "--output", tmp_path / "out.csv"): "end in .jsonl, .txt",
         (*solve, "--input", tmp_path / "none.npy"): "there is no such file",
         ("evaluate", "--checkpoint", run, "--output", tmp_path / "o"): "folder of arrays by --data",
         ("evaluate", "--checkpoint", run, "--data", tmp_path, "--output", tmp_path / "o"): (
@@ -549,6 +554,8 @@ def test_votes_are_counted_in_the_puzzles_own_frame(symmetries):
     solved = solver.solve(puzzles.inputs)
     assert (solved.views == len(symmetries)).all()
     assert (solved.canvases[puzzles.inputs == 0] == 0).all()
+    twice = solver.solve(np.repeat(puzzles.inputs, 2, axis=0))
+    assert np.array_equal(twice.steps, np.repeat(solved.steps, 2))  # each as if it were alone
     for i, puzzle in enumerate(puzzles.inputs):
         alone = PuzzleSolver(predictor, puzzles.format)
         answers = []
