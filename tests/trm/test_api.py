@@ -9,10 +9,11 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from canvas.problems import Problems
-from trm import evaluate, render, solve
+from trm import evaluate, load_solver, render, solve
 from trm.solving.solution import Solution
 
 
@@ -124,3 +125,19 @@ def test_without_the_true_canvas_the_answer_is_still_checked():
     assert [one.answer for one in several] == [6, 20]
     assert all(one.truth is None for one in several)
     assert solve("123x45").exact is True
+
+
+@pytest.mark.parametrize("name", ["trm-quick-seed0", "untold-neighbours-seed0"])
+def test_a_callers_autocast_is_the_precision_and_leaves_nothing(name):
+    """Nothing that was computed and kept in bfloat16 is used in float32, or the reverse."""
+    alone, other = (load_solver(name, device="cpu") for _ in range(2))
+
+    def confidence(solver):
+        return solve("12x34", solver).row_confidence
+
+    expected = confidence(alone)
+    for solver in (alone, other):
+        with torch.autocast("cpu", torch.bfloat16):
+            half = confidence(solver)
+        assert half != expected
+        assert confidence(solver) == expected

@@ -95,6 +95,10 @@ def find_newest(config: Namespace, name: str, fit: bool) -> Path | None:
         goes_on = f"training resumes from {found}"
         if found.name == BEST:
             stopped = found.parents[1]
+            goes_on += (
+                ", which was written within it. Samples begin anew, so it will not end with the "
+                "weights of a run without a stop"
+            )
         elif stopped and version_of(stopped) < version_of(found.parents[1]):
             stopped = None
     if stopped:
