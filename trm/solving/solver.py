@@ -35,7 +35,7 @@ class Solver:
     predictor: Predictor
     task: Task  # layout and base; digit ranges are those of training, not limits
     canvas: Canvas = field(default_factory=Canvas)  # to solve on
-    trained_symmetries: tuple[str, ...] = ("e",)  # of canvases in training
+    trained_symmetries: tuple[str, ...] = ("e",)  # of all canvases in training, learned or not
     voting: Voting | None = None  # number of views and how they vote; None: one view
     known_wrong: tuple[tuple[int, ...], ...] = ()  # problems with a known incorrect answer
     file: Path | None = None  # from which the model was loaded

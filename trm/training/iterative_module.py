@@ -95,7 +95,7 @@ class IterativeModule(CanvasModule):
         depth, cycles = self.depth.at(self.current_epoch, self.trainer.max_epochs)
         model, seed = self.trained(**cycles), self.batch_seed(batch_idx)
         batch = {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
-        if "above" in batch:
+        if "above" in batch:  # rows that the model writes itself first, `NegativesConfig.own`
             batch = with_own_rows(model, batch, sum(depth.middle), self.unwritten)
         objective = Objective(self.loss, self.auxiliary, self.ignored)
         if depth.schedule == "fresh":
