@@ -21,12 +21,12 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen, TimeoutExpired
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -43,6 +43,7 @@ _APART = 0.05  # relative difference that "equal" numbers of parameters may have
 _EVALUATING = "evaluating "  # begin of the stages of evaluations
 _SHOWN = 1000  # most characters of an error
 _INTERVAL = 0.5  # seconds between two polls of the processes
+_KNOWN = {"trm", "canvas", "augment", "lightning", "torch", "albumentations"}  # packages
 
 
 @dataclass
@@ -92,7 +93,8 @@ def plan(
             goal = first.get(group, 0)
             if key and goal:
                 options = (*options, f"--{key}={_making_up([config, *options], key, goal)}")
-            parameters, steps = count([config, *options], partial(check, setting), timed)
+            counted = count([config, *options], partial(check, setting), timed)
+            parameters = counted.parameters
             if key and goal and abs(parameters - goal) > _APART * goal:
                 raise ValueError(
                     f"with {options[-1]} the model has {parameters:,} parameters instead of "
@@ -101,17 +103,26 @@ def plan(
                 )
         except (ValueError, MemoryError) as error:
             raise ValueError(f"{setting.name}: {error}") from None
-        settled.append(replace(setting, options=options, parameters=parameters, steps=steps))
+        settled.append(replace(setting, options=options, **counted._asdict()))
         first.setdefault(group, parameters)
     return replace(study, settings=tuple(settled))
 
 
+class Counted(NamedTuple):
+    """What the options of a run say about it."""
+
+    parameters: int  # of the model
+    steps: int  # of the optimiser; 0 in a ``timed`` run, whose length is not known
+    own_modules: tuple[str, ...]  # modules of the user's own that its config names, sorted
+
+
 def count(
     words: Sequence[str], check: Callable[[Task], None] = lambda _: None, timed: bool = False
-) -> tuple[int, int]:
-    """Return the parameters and optimiser steps of a run with these options of `trm fit`.
+) -> Counted:
+    """Build a run with these options of `trm fit`, without its weights, and count.
 
-    The steps of a ``timed`` run are 0, as its length is not known.
+    Raises:
+        ValueError: an option is wrong, ``check`` refuses the task, or the run has no end.
     """
     import torch
 
@@ -127,11 +138,13 @@ def count(
         finally:
             logging.disable(logging.NOTSET)
     check(cli.datamodule.task)
+    parameters = int(cli.model.model.num_parameters)
+    own = tuple(sorted(set(_own_modules(cli.config.as_dict()))))
     if timed:
         from trm.extras.sweep.speed import stages_of
 
         stages_of(cli)
-        return int(cli.model.model.num_parameters), 0
+        return Counted(parameters, 0, own)
     steps, epochs = cli.trainer.max_steps, cli.trainer.max_epochs
     if epochs is not None and epochs >= 0:
         batches = cli.datamodule.batches_per_epoch
@@ -139,7 +152,23 @@ def count(
         steps = min(steps, whole) if steps >= 0 else whole
     if steps < 0:
         raise ValueError("the run has no end: set trainer.max_epochs or trainer.max_steps")
-    return int(cli.model.model.num_parameters), steps
+    return Counted(parameters, steps, own)
+
+
+def _own_modules(config: object) -> Iterator[str]:
+    """Yield the modules of classes that a config names, without those of `_KNOWN` packages.
+
+    Building the run has imported them, so a text with a dot is one of them only if it was.
+    """
+    if isinstance(config, Mapping):
+        config = list(config.values())
+    if isinstance(config, list | tuple):
+        for part in config:
+            yield from _own_modules(part)
+    elif isinstance(config, str):
+        module = config.rpartition(".")[0]
+        if module in sys.modules and module.partition(".")[0] not in _KNOWN:
+            yield module
 
 
 def _making_up(words: Sequence[str], key: str, parameters: int) -> int:
@@ -311,6 +340,7 @@ class Jobs:
                 output = self.grid(name, run).parent
                 words = [f"--checkpoint={self.checkpoint(run, checkpoint)}"]
                 words += [f"--output={output}", "--quiet"]
+                words += [f"--import={module}" for module in run.setting.own_modules]
                 return f"{_EVALUATING}{name}", ["evaluate", *options, *words]
         return None
 

@@ -77,6 +77,7 @@ class Setting:
     options: tuple[str, ...]  # further options of `trm fit`
     parameters: int = 0  # of the model; 0: not counted yet
     steps: int = 0  # of the optimiser, in a run; 0: not known before its speed is measured
+    own_modules: tuple[str, ...] = ()  # of classes of the user's own that its config names
     share: float = 1  # of the time of `trm sweep --minutes`, relative to the other settings
     evaluations: tuple[str, ...] | None = None  # names; None: all of the study's
 

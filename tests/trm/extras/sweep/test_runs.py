@@ -7,7 +7,7 @@ import pytest
 
 from trm.checkpoints import content
 from trm.extras.sweep import runs as module
-from trm.extras.sweep.runs import Jobs, count, plan
+from trm.extras.sweep.runs import Counted, Jobs, count, plan
 from trm.extras.sweep.study import EQUAL_LOSS, Setting, Study
 from trm.io.files import write_json
 
@@ -178,7 +178,7 @@ def counted(monkeypatch) -> None:
         return next(found, default)
 
     def counted(words, check=None, timed=False):
-        return 1000 * option(words, LAYERS, 1) + 10 * option(words, SIZE, 30), 60
+        return Counted(1000 * option(words, LAYERS, 1) + 10 * option(words, SIZE, 30), 60, ())
 
     monkeypatch.setattr(module, "count", counted)
 
@@ -214,5 +214,25 @@ def test_a_key_equalises_parameters_within_each_value_of_an_axis(counted):
 )
 def test_a_run_is_counted_without_a_trace(repository, tmp_path, monkeypatch, more, steps):
     monkeypatch.chdir(tmp_path)
-    assert count([f"--config={repository / 'configs/debug.yaml'}", *more]) == (5818, steps)
+    assert count([f"--config={repository / 'configs/debug.yaml'}", *more]) == (5818, steps, ())
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        ("--data.task=mine.Subtraction", "--data.task.layout=below"),
+        ("--data.task.layout=mine.Totals",),
+        ("--model.network.config.position=mine.Diagonal",),
+    ],
+)
+def test_evaluations_import_the_own_code_of_a_config(
+    own_folder, repository, tmp_path, monkeypatch, own
+):
+    monkeypatch.chdir(own_folder)
+    setting = Setting("a", {}, str(repository / "configs/debug.yaml"), own)
+    study = plan(Study((setting,), checkpoint="last", evaluations={"near": []}), lambda name: None)
+    assert study.settings[0].own_modules == ("mine",)
+    trm = Trm(monkeypatch)
+    do(tmp_path, study)
+    assert ["--import=mine" in words for words in trm.words] == [False, True]
