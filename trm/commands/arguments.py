@@ -84,9 +84,10 @@ def check_problems(texts: list[str], checkpoint: str | Path | None = None) -> No
             framework.
 
     Raises:
-        ValueError: a text is not a problem of any task, or not of the checkpoint's task.
+        ValueError: there is no such checkpoint, which may be of other problems; or a text is not a
+            problem of any task, or not of the checkpoint's task.
     """
-    settings = {} if checkpoint is None else read_task(checkpoint)
+    settings = {} if checkpoint is None else read_task(find_checkpoint(checkpoint))
     own = "." in settings.get("task", "")  # its problems may be of any form
     for text in () if own else texts:
         numbers = re.split(r"[^0-9A-Fa-f]", text.replace(" ", ""))  # digits of base 16, too

@@ -81,6 +81,8 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING attends, INT4 is in integers
     ("solve --input c.csv --output new/deep/o.jsonl", "no column 'b'"),
     ("solve 1x2 --devices 2", "on one device: use --devices 1"),
     ("solve 1x2 --checkpoint strange.ckpt", "there is no checkpoint strange.ckpt"),
+    ("solve 3..4.. --checkpoint strange.ckpt", "there is no checkpoint strange.ckpt"),
+    ("inspect 3..4.. --checkpoint strange.ckpt --output o", "there is no checkpoint strange.ckpt"),
     (f"solve {LONG} --checkpoint CKPT", "is more than 12,000 cells"),
     ("solve 1x2 --symmetries e,h --vote-per solution", "leave out --symmetries, --vote-per"),
     ("solve", "one of the three"),
