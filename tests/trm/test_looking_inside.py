@@ -114,7 +114,7 @@ def test_calls_that_do_not_fit_are_refused(quick):
         ("column-seed0", "12+34"),
     ],
 )
-def test_every_hook_point_has_its_documented_shape_and_dtype(name, problem):
+def test_every_site_has_its_documented_shape_and_dtype(name, problem):
     solver = load_solver(name, device="cpu")
     model, config = solver.predictor.model, solver.predictor.model.config
     logits, cache = run_with_cache(solver, problem)

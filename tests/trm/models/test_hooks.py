@@ -123,7 +123,7 @@ def test_attention_times_values_is_the_output_of_the_heads(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_hook_replaces_the_value_at_every_hook_point(family):
+def test_a_hook_replaces_the_value_at_every_site(family):
     model = made(family)
     before = run(model)
     for name in everywhere(model):
@@ -221,7 +221,7 @@ def test_only_some_visits_are_recorded_and_hooks_choose_theirs():
     assert repr(plain) == "z_H: 1 x float32 [2, 20, 16]"
 
 
-def test_unknown_hook_points_are_refused_with_the_known_ones():
+def test_unknown_sites_are_refused_with_the_known_ones():
     model = made("trm")
     with pytest.raises(ValueError, match=r"no site 'blocks.7.*It has: embed"):
         record(model, "blocks.7.attention").__enter__()
@@ -295,7 +295,7 @@ class Mine(IterativeModel):
         return self.symbols(state.movedim(1, -1)), state.sum(dim=(1, 2, 3))
 
 
-def test_modules_and_states_of_an_own_model_are_hook_points():
+def test_modules_and_states_of_an_own_model_are_sites():
     torch.manual_seed(0)
     model = Mine()
     assert list(sites(model)) == ["embed", "update", "symbols", "state", "logits", "halt_logits"]

@@ -91,7 +91,7 @@ def test_signals_have_a_line_each_beside_their_true_values(a, b):
 
 
 @pytest.mark.parametrize(("sites", "width"), [(1, 3), (12, 8), (3, 40)])
-def test_every_hook_point_has_a_map_with_framed_differences(sites, width):
+def test_every_site_has_a_map_with_framed_differences(sites, width):
     canvases = np.pad(np.stack([A, B]), ((0, 0), (0, 0), (width - 3, 0)), constant_values=11)
     scored = np.zeros(canvases.shape[1:], dtype=bool)
     scored[2, -1] = True
