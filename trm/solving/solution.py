@@ -154,11 +154,11 @@ class Solution:
     @property
     def verdict(self) -> str:
         """Answer, its correctness and the confidence, in a line."""
-        judged = "correct" if self.correct else f"incorrect, it is {self._typed(self.true_answer)}"
+        outcome = "correct" if self.correct else f"incorrect, it is {self._typed(self.true_answer)}"
         reason = self.uncalibrated_reason
         confidence = f"{self.confidence:.1%}" + (f", not calibrated: {reason}" if reason else "")
         answer = "no number" if self.answer is None else self._typed(self.answer)
-        return f"{self.problem} = {answer} ({judged}; confidence {confidence})"
+        return f"{self.problem} = {answer} ({outcome}; confidence {confidence})"
 
     def _typed(self, answer: int) -> str:
         """Return an answer as it is typed: one that fills a block of cells has ``/`` between rows.

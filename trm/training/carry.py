@@ -37,8 +37,8 @@ def carried_step(
     """Take one supervision step on the samples in the carry; the batch replaces halted ones.
 
     A sample halts when its halt logit is above 0, or after ``halt_max_steps``. At each step, with
-    probability ``exploration``, it may halt only from a number of steps on that is drawn anew, from
-    2 to the maximum.
+    probability ``exploration``, a number from 2 to the maximum is resampled, and it may halt only
+    after so many steps.
 
     Args:
         model: an iterative model.

@@ -109,7 +109,7 @@ def plan(
 
 
 class Counted(NamedTuple):
-    """What the options of a run say about it."""
+    """Size and length of a run, and its own code, by its options."""
 
     parameters: int  # of the model
     steps: int  # of the optimiser; 0 in a ``timed`` run, whose length is not known
@@ -176,7 +176,7 @@ def _making_up(words: Sequence[str], key: str, parameters: int) -> int:
 
     The number grows linearly with the value.
     """
-    one, two = (count([*words, f"--{key}={value}"])[0] for value in (1, 2))
+    one, two = (count([*words, f"--{key}={value}"]).parameters for value in (1, 2))
     return max(1, 1 + round((parameters - one) / (two - one))) if two != one else 1
 
 
