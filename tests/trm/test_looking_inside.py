@@ -112,6 +112,8 @@ def test_calls_that_do_not_fit_are_refused(quick):
         ("addition-looped-seed0", "12+34"),
         ("lattice", "12x34"),
         ("column-seed0", "12+34"),
+        ("column-int4-seed0", "12+34"),
+        ("smallest-adder-seed0", "12+34"),
     ],
 )
 def test_every_site_has_its_documented_shape_and_dtype(name, problem):
@@ -121,7 +123,12 @@ def test_every_site_has_its_documented_shape_and_dtype(name, problem):
     B, H, W, V = logits.shape
     heads, signals = config.num_heads, len(getattr(model, "signals", ()))
     sizes = {"B": B, "H": H, "W": W, "V": V, "D": config.hidden_size, "heads": heads}
-    sizes |= {"D / heads": config.hidden_size // heads, "T": H * (W + 1) + 1, "S": H * W, "1": 1}
+    sizes |= {
+        "D / heads": config.hidden_size // max(heads, 1),
+        "T": H * (W + 1) + 1,
+        "S": H * W,
+        "1": 1,
+    }
     sizes |= {"signals": signals, "cells": H * W}
     sizes["sum of C"] = sum(getattr(model, "outputs", {}).values())
     for site, text in sites(model).items():

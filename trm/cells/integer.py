@@ -15,6 +15,7 @@ in an order that a machine could choose, and a proof needs no bound on rounding.
 `trm.cells.quantise` computes the integers from a trained `CellModel`.
 """
 
+from collections.abc import Sequence
 from math import isqrt
 from typing import Any
 
@@ -25,6 +26,7 @@ from trm.cells.configs import IntegerCellConfig
 from trm.cells.model import CellModel
 from trm.cells.op_inputs import OpInputs
 from trm.models.iterative import recur
+from trm.models.sites import Site
 
 FRACTION = 10  # bits after the point of states and logits
 MOST = 127  # of an input of a matrix
@@ -264,6 +266,16 @@ class IntegerCellModel(CellModel):
         self.head_bias = nn.Parameter(start, requires_grad=False)  # the last is of halting
         for name in ("H_init", "L_init"):
             self.register_buffer(name, torch.zeros(D, dtype=torch.int32))
+
+    def sites(self, states: Sequence[str] = ()) -> dict[str, Site]:
+        """Return the sites of the network; its logits, one matrix with the halt logit, are none."""
+        return {
+            name: site._replace(text=site.text.replace("float ", "int32 "))
+            if name.startswith("blocks.")
+            else site
+            for name, site in super().sites(states).items()
+            if name != "op_logits"
+        }
 
     @property
     def num_parameters(self) -> int:

@@ -188,7 +188,7 @@ class CellModel(Indexed, IterativeModel):
         layers = layer_sites(
             self.layers, *shapes, "[N, heads, directions]", "[N, heads, D / heads]"
         )
-        logits = Site("float [N, sum of C], logits of all outputs", self.lm_head)
+        logits = Site("float [N, sum of C], logits of all outputs", self, method="op_logits")
         return {
             "op_inputs": Site(ids, self.reader, INPUT, method="decode"),
             **layers,
@@ -328,9 +328,12 @@ class CellModel(Indexed, IterativeModel):
         return self._read_out(self.settle(x, self.around(keys_values, present)))
 
     def _read_out(self, z_H: Tensor) -> tuple[Tensor, Tensor]:
+        return self.op_logits(z_H), self.halt_head(z_H)[:, 0].float()
+
+    def op_logits(self, z_H: Tensor) -> Tensor:
+        """Return the logits of all outputs, [N, sum of C], from states [N, D]."""
         shared = self.config.shared_classes
-        logits = F.linear(z_H, *self.output_weights) if shared else self.lm_head(z_H)
-        return logits, self.halt_head(z_H)[:, 0].float()
+        return F.linear(z_H, *self.output_weights) if shared else self.lm_head(z_H)
 
     @property
     def token_weight(self) -> Tensor:

@@ -48,7 +48,7 @@ from trm.checkpoints import (
 )
 from trm.families import released
 from trm.io.files import write_bytes
-from trm.models.weights import contiguous_bytes, dtype_name
+from trm.models.weights import contiguous_bytes, dtype_name, uncompiled
 
 if TYPE_CHECKING:
     import torch
@@ -165,6 +165,7 @@ def network_entry(model: nn.Module, **settings: Any) -> dict[str, Any]:
     """
     from trm.solving.families import family_of
 
+    model = uncompiled(model)
     family, config = family_of(model), plain(model.config)
     about = {"format": FORMAT, "network": released(class_name(type(model))), "model": config}
     return {**about, "family": family.name, **family.settings, **settings}
@@ -210,7 +211,7 @@ def save_model(
     if not isinstance(task, Task):
         raise ValueError(f"a task is like canvas.multiplication.Multiplication(), not {task!r}")
     content = new_content(model, task, canvas, **settings)
-    write_bytes(Path(file), pack(content, {}, dict(model.state_dict())))
+    write_bytes(Path(file), pack(content, {}, dict(uncompiled(model).state_dict())))
 
 
 def pack(

@@ -42,6 +42,7 @@ from trm.extras.model_card import LIBRARY, description, model_card
 from trm.io.files import make_folder, read_object, write_json
 from trm.models.iterative import where
 from trm.models.recursive import RecursiveState, TinyRecursiveModel
+from trm.models.weights import uncompiled
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.solver import Solver
 
@@ -71,7 +72,13 @@ def save_solver(solver: Solver, folder: str | Path, repo_id: str | None = None) 
         raise ValueError("this solver was not loaded from a file: save a checkpoint, and load that")
     content = load_checkpoint(solver.file)
     saved = network_weights(content)
-    now = {k: value.detach().cpu() for k, value in solver.predictor.model.state_dict().items()}
+    model = uncompiled(solver.predictor.model)
+    now = {k: value.detach().cpu() for k, value in model.state_dict().items()}
+    if other := sorted(saved.keys() ^ now.keys()):
+        raise ValueError(
+            f"the weights of the network have other names than those in {solver.file}, such as "
+            f"{other[0]}: undo what renames them, such as a parametrization"
+        )
     if all(torch.equal(now[key].to(value.dtype), value) for key, value in saved.items()):
         save_pretrained(solver.file, folder, repo_id)
         return

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel, Network, named, unnamed
 from trm.models.sites import INPUT, OUTPUT, Site, block_sites, module_sites
+from trm.models.weights import uncompiled
 
 
 class Visit(NamedTuple):
@@ -137,7 +138,7 @@ def sites(model: nn.Module, states: Sequence[str] = ()) -> dict[str, str]:
         states: names of the tensors of the state, for a class of your own whose state is a named
             tuple; empty: those of `IterativeModel.updates`, or ``state``.
     """
-    return {name: site.text for name, site in _sites(model, states).items()}
+    return {name: site.text for name, site in _sites(uncompiled(model), states).items()}
 
 
 @contextmanager
@@ -169,6 +170,7 @@ def record(
     Raises:
         ValueError: there is no such site; a hook is not such a pair, or returns something else.
     """
+    model = uncompiled(model)
     known, cache, edits = _sites(model, states), Activations(), defaultdict[str, list[Hook]](list)
     kept = _matched(model, known, [sites] if isinstance(sites, str) else sites)
     for pair in hooks:

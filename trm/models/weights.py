@@ -43,6 +43,12 @@ def model_hash(model: nn.Module) -> str:
     return weights_hash({name: array(one) for name, one in model.state_dict().items()})
 
 
+def uncompiled(model: nn.Module) -> nn.Module:
+    """Return the network that `torch.compile` has wrapped; another network as it is."""
+    found: nn.Module = getattr(model, "_orig_mod", model)
+    return found
+
+
 def dtype_name(dtype: np.dtype) -> str:
     """Return the name of a dtype in PyTorch, like ``torch.float32``."""
     return f"torch.{dtype}"

@@ -14,6 +14,7 @@ from canvas.choices import check_choice, class_name
 from trm.families import FAMILIES, load
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel
+from trm.models.weights import uncompiled
 from trm.solving.calibration import Calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import CONFIDENCES, IterativePredictor
@@ -100,7 +101,7 @@ def family_of(model: nn.Module) -> Family:
     Raises:
         ValueError: it belongs to no family.
     """
-    bases = [class_name(base) for base in type(model).__mro__]
+    bases = [class_name(base) for base in type(uncompiled(model)).__mro__]
     # The nearest base class counts: a family's networks may be a kind of another's.
     places = {
         bases.index(entry.network): name

@@ -13,6 +13,7 @@ from tiny import tiny_trm
 import trm
 from trm import solve
 from trm.checkpoints import SHIPPED
+from trm.checkpoints.content import save_model
 from trm.checkpoints.loading import load_solver
 from trm.extras.sharing import from_pretrained, push_to_hub, save_pretrained, to_onnx
 from trm.models.iterative import where
@@ -95,6 +96,28 @@ def test_changed_weights_are_saved_without_proof_and_figures(tmp_path):
     assert not changed.predictor.proved
     for name, value in solver.predictor.model.state_dict().items():
         assert torch.equal(changed.predictor.model.state_dict()[name], value)
+
+
+def test_a_compiled_network_is_saved_and_looked_at_as_it_is(tmp_path):
+    solver = Solver.from_pretrained(SHIPPED)
+    sites, weights = trm.sites(solver.predictor.model), solver.predictor.model.state_dict()
+    compiled = torch.compile(solver.predictor.model, backend="eager")
+    solver.predictor.model = compiled
+    solver.save_pretrained(tmp_path / "shared")
+    save_model(tmp_path / "saved.safetensors", compiled, solver.task)
+    for saved in ("shared", "saved.safetensors"):
+        model = load_solver(tmp_path / saved).predictor.model
+        assert all(torch.equal(weights[name], one) for name, one in model.state_dict().items())
+    assert trm.sites(compiled) == sites
+    assert trm.run_with_cache(solver, "12x34", "op_logits")[1]["op_logits"].isfinite().all()
+
+
+def test_a_network_with_renamed_weights_is_not_saved(tmp_path):
+    solver = Solver.from_pretrained(SHIPPED)
+    torch.nn.utils.parametrizations.weight_norm(solver.predictor.model.halt_head)
+    with pytest.raises(ValueError, match=r"have other names than those in .*halt_head"):
+        solver.save_pretrained(tmp_path / "shared")
+    assert not (tmp_path / "shared").exists()
 
 
 def test_the_checkpoint_of_a_run_is_exported_into_the_folder(tmp_path, checkpoint):
