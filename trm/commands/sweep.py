@@ -63,7 +63,7 @@ def _work_through(args: Arguments, study: "Study") -> int:
     import torch
 
     from trm.extras.sweep.budget import Budget, Worker, check_budget, share_of
-    from trm.extras.sweep.report import PAGE, write_report
+    from trm.extras.sweep.report import PAGE, changes, write_report
     from trm.extras.sweep.runs import Jobs, Run, plan
     from trm.runtime.devices import cores
 
@@ -82,6 +82,7 @@ def _work_through(args: Arguments, study: "Study") -> int:
     output, console = Path(args.output), args.info
     study = plan(study, lambda name: console.print(f"building {name}"), check, timed)
     jobs = Jobs(output, study)
+    jobs.check(timed)
     runs, left = len(jobs.states), len(jobs.left())
     devices = [str(i) for i in range(torch.cuda.device_count())]
     if named := os.environ.get("CUDA_VISIBLE_DEVICES", ""):
@@ -102,6 +103,8 @@ def _work_through(args: Arguments, study: "Study") -> int:
         f"{len(study.settings)} settings x {len(study.seeds)} seeds: {runs} runs{already}, "
         f"{at_once} at once"
     )
+    for remark in changes(jobs):
+        console.print(remark)
     if args.dry_run:
         return 0
     jobs.begin(timed)

@@ -74,6 +74,8 @@ def write_report(jobs: Jobs) -> None:
     evaluations = gathered(jobs)
     if figure := study_figure(evaluations):
         save(figure, output / PICTURE)
+    else:
+        (output / PICTURE).unlink(missing_ok=True)  # of evaluations that the study has no longer
     over = len(states) - len(jobs.left())
     parts = [f"# {output.resolve().name}: {over} of {len(states)} runs are done"]
     failed = [f"- {safe(run.name)}: {safe(s.error)}" for run, s in states.items() if s.error]
@@ -101,7 +103,23 @@ def write_report(jobs: Jobs) -> None:
         for one in study.settings
     ]
     parts += ["## Settings", table(["setting", "parameters", "steps"], rows)]
+    if remarks := [f"- {safe(remark)}" for remark in changes(jobs)]:
+        parts += ["## Changes", "\n".join(remarks)]
     write_text(output / PAGE, "\n\n".join(parts) + "\n")
+
+
+def changes(jobs: Jobs) -> list[str]:
+    """Return a sentence for each change of the study that its figures do not show."""
+    found = [
+        f"{file} has changed since these runs were started, and their figures may be of its "
+        f"earlier content: {', '.join(run.name for run in runs)}"
+        for file, runs in jobs.changed_code().items()
+    ]
+    if left := jobs.leftovers():
+        found.append(
+            f"The study has these no longer, and this report leaves them out: {', '.join(left)}"
+        )
+    return found
 
 
 def _speeds(jobs: Jobs) -> str:

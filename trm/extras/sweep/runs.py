@@ -52,6 +52,7 @@ class State:
 
     options: list[str] = field(default_factory=list)  # options of `trm fit` at its start
     config: str = ""  # SHA-256
+    own: dict[str, str] = field(default_factory=dict)  # module of the user's own → SHA-256
     trained: bool = False  # True once training has finished
     cost: dict[str, float] | None = None  # of training, from `trm.training.callbacks.Cost`
     losses: dict[str, float] = field(default_factory=dict)  # checkpoint → validation loss
@@ -171,6 +172,12 @@ def _own_modules(config: object) -> Iterator[str]:
             yield module
 
 
+def _file_of(module: str) -> Path | None:
+    """Return the file of an imported module; None: it has none."""
+    name = getattr(sys.modules.get(module), "__file__", None)
+    return Path(name) if name and Path(name).is_file() else None
+
+
 def _making_up(words: Sequence[str], key: str, parameters: int) -> int:
     """Return the value of a key for which a model has about this number of parameters.
 
@@ -238,8 +245,8 @@ class Jobs:
         waiting = "cut short" if self.states[run].cut else "waiting"
         return self.stages.get(run, over if self.states[run].trained else waiting)
 
-    def begin(self, timed: bool = False) -> None:
-        """Make the folders of all runs, with copies of their configs.
+    def check(self, timed: bool = False) -> None:
+        """Check that all runs can go on.
 
         Raises:
             ValueError: a run was started with other settings, or a ``timed`` run without a measured
@@ -252,8 +259,7 @@ class Jobs:
                     "config: leave out --minutes, or choose another --output"
                 )
         for run, state in self.states.items():
-            options = [*run.setting.options, f"--seed={run.seed}"]
-            config = fingerprint(find_config(run.setting.config))
+            options, config = self._settings(run)
             changed = sorted(set(state.options) ^ set(options))
             changed += ["the config itself"] if state.config != config else []
             if state.options and changed:
@@ -261,7 +267,46 @@ class Jobs:
                     f"{run.name} was started with other settings ({', '.join(changed)[:_SHOWN]}): "
                     f"choose another --output, or remove {self.folder(run)}"
                 )
-            state.options, state.config, state.error = options, config, ""
+
+    def _settings(self, run: Run) -> tuple[list[str], str]:
+        """Return the options of `trm fit` for a run, and the SHA-256 of its config."""
+        options = [*run.setting.options, f"--seed={run.seed}"]
+        return options, fingerprint(find_config(run.setting.config))
+
+    def leftovers(self) -> list[str]:
+        """Return the folders of runs and evaluations that the study has no longer."""
+        kept = {"runs": {run.folder for run in self.states}}
+        kept |= {"evaluations": set(self.study.evaluations)}
+        return [
+            f"{kind}/{folder.name}"
+            for kind, names in kept.items()
+            for folder in sorted((self.output / kind).glob("*/"))
+            if folder.name not in names
+        ]
+
+    def changed_code(self) -> dict[str, list[Run]]:
+        """Return each file of the user's own that has changed, with runs started before."""
+        found: dict[str, list[Run]] = {}
+        for run, state in self.states.items():
+            for module, before in state.own.items():
+                file = _file_of(module)
+                if file is None or fingerprint(file) != before:
+                    found.setdefault(f"{module}.py" if file is None else file.name, []).append(run)
+        return found
+
+    def begin(self, timed: bool = False) -> None:
+        """Make the folders of all runs, with copies of their configs.
+
+        Raises:
+            ValueError: see `check`.
+        """
+        self.check(timed)
+        for run, state in self.states.items():
+            if not state.options:
+                files = {module: _file_of(module) for module in run.setting.own_modules}
+                state.own = {module: fingerprint(file) for module, file in files.items() if file}
+            state.options, state.config = self._settings(run)
+            state.error = ""
         for run in self.states:
             folder = self.folder(run)
             folder.mkdir(parents=True, exist_ok=True)

@@ -64,6 +64,11 @@ def test_the_report_lists_finished_and_failed_runs(jobs, study):
     assert "| a\\_b | 188,322 | 2 | 2 | 12 | 2 | 75.0 [50.0–100.0]" in text
     assert "| c | 10 | 60 |" in text
     assert "![Correct solutions](study.png)" in text
+    assert "## Changes" not in text
+    jobs.study = replace(study, evaluations={"far": []})  # the old picture is of another one
+    text = page(jobs)
+    assert "study.png" not in text
+    assert "- The study has these no longer, and this report leaves them out: " in text
 
 
 @pytest.fixture

@@ -1,3 +1,4 @@
+import importlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ import pytest
 
 from trm.checkpoints import content
 from trm.extras.sweep import runs as module
+from trm.extras.sweep.report import changes
 from trm.extras.sweep.runs import Counted, Jobs, count, plan
 from trm.extras.sweep.study import EQUAL_LOSS, Setting, Study
 from trm.io.files import write_json
@@ -156,6 +158,35 @@ def test_a_run_is_not_continued_with_other_settings(tmp_path, monkeypatch):
     other = replace(study, settings=(replace(study.settings[0], config="quickstart"),))
     with pytest.raises(ValueError, match="the config itself"):
         Jobs(tmp_path, other).begin()
+
+
+def test_what_a_study_has_no_longer_is_named(tmp_path, monkeypatch):
+    Trm(monkeypatch)
+    do(tmp_path, a_study("a", "b", near=[], far=[]))
+    for run in ("a-seed0", "b-seed0"):
+        (tmp_path / "evaluations/far" / run).mkdir(parents=True)
+    assert Jobs(tmp_path, a_study("a", "b", "c", seeds=(0, 1), near=[], far=[])).leftovers() == []
+    jobs = Jobs(tmp_path, a_study("b", near=[]))
+    assert jobs.leftovers() == ["runs/a-seed0", "evaluations/far"]
+    [sentence] = changes(jobs)
+    assert sentence.endswith("this report leaves them out: runs/a-seed0, evaluations/far")
+
+
+def test_own_code_that_has_changed_is_named(tmp_path, monkeypatch):
+    Trm(monkeypatch)
+    (tmp_path / "own_code.py").write_text("a = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("own_code")
+    study = a_study("a", near=[])
+    study = replace(
+        study, settings=(replace(study.settings[0], own_modules=("own_code", "numpy.gone")),)
+    )
+    assert changes(do(tmp_path / "out", study)) == []
+    (tmp_path / "own_code.py").write_text("a = 2\n")
+    more = do(tmp_path / "out", replace(study, seeds=(0, 1)))  # the second seed is new
+    [sentence] = changes(more)
+    assert sentence.startswith("own_code.py has changed since these runs were started")
+    assert sentence.endswith("content: a, seed 0")
 
 
 def test_a_foreign_state_is_refused_and_a_damaged_one_ignored(tmp_path):
