@@ -90,7 +90,10 @@ def predictor_of(about: dict[str, Any], weights: dict[str, Tensor], steps: int |
     family = family_named(about["family"])
     if "calibration" in about:
         about = about | {"calibration": restored(Calibration, about["calibration"])}
-    return family.predictor(_network(about, family.network, weights), about, steps)
+    predictor = family.predictor(_network(about, family.network, weights), about, steps)
+    if about.get("calibration") == Calibration():  # that of training has fitted a curve
+        predictor.uncalibrated_reason = "no validation has calibrated it"
+    return predictor
 
 
 def _network(about: dict[str, Any], kind: type[Network], weights: dict[str, Tensor]) -> Network:

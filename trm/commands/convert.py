@@ -82,7 +82,7 @@ def run(args: Arguments) -> int:
     from trm.models.recursive import TinyRecursiveModel
     from trm.solving.families import NANOGPT_WEIGHTS, TRM_WEIGHTS, family_of
 
-    source, content, kind = Path(args.source), None, None
+    source, content, kind, cut = Path(args.source), None, None, False
     if source.is_file() and not is_weights(source):
         try:
             content = read_file(source)
@@ -104,6 +104,8 @@ def run(args: Arguments) -> int:
 
         one = shown("", source)
         model = one.solver.predictor.model
+        canvas = getattr(one.solver, "canvas", None)  # of puzzles it is of one size
+        cut = canvas is not None and canvas.height is None
         packed = pack(load_checkpoint(source), one.card, one.weights)
     notes = [f"{type(model).__name__}, {model.num_parameters:,} parameters"]
     if not ours:
@@ -128,6 +130,12 @@ def run(args: Arguments) -> int:
     args.info.print(f"{output}: {notes[0]}; {len(packed):,} bytes")
     if notes[1:]:
         args.info.print(" ".join(notes[1:]))
+    if not ours and cut:
+        size = f"{model.config.height} x {model.config.width}"
+        args.info.print(
+            f"its canvases were cut to the problems; those of the other code are all {size}, and "
+            "there it is less accurate"
+        )
     return 0
 
 

@@ -27,6 +27,7 @@ def test_converted_weights_round_trip(command, tmp_path, name, to, settings, lay
     ran = command("convert", name, tmp_path / "out", "--to", to)
     assert f"{tmp_path / 'out'}: " in ran.out
     assert note in ran.out
+    assert "its canvases were cut" not in ran.out
     command("convert", name, tmp_path / "out", "--to", to, "-q")  # the same bytes again
     words = (*settings.split(), "--layout", layout, *PROBLEMS)
     back = tmp_path / "back.safetensors"
@@ -34,11 +35,19 @@ def test_converted_weights_round_trip(command, tmp_path, name, to, settings, lay
     (solver, found), (first, expected) = weights(back), weights(name)
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[key], value) for key, value in expected.items())
+    if to == "nanogpt":  # whose files have no calibration
+        assert "no validation has calibrated it" in solve("12x34", solver).uncalibrated_reason
     assert solver.task == type(first.task)(layout, digits_a=(1, 3), digits_b=(1, 2))
     if to == "nanogpt":
         assert solve(["12x34"], solver)[0].answer == 408
     ran = command("convert", tmp_path / "out", tmp_path / "again", "--to", to, *settings.split())
     assert (tmp_path / "again").read_bytes() == (tmp_path / "out").read_bytes()
+
+
+def test_canvases_cut_to_the_problems_are_named(command, tmp_path):
+    ran = command("convert", "addition-gpt-seed0", tmp_path / "out", "--to", "nanogpt")
+    note = "its canvases were cut to the problems; those of the other code are all 20 x 20"
+    assert note in " ".join(ran.out.split())
 
 
 def test_the_published_names_are_of_its_training(command, tmp_path):
