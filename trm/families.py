@@ -82,6 +82,7 @@ MODULES = {
     "trm.checkpoints.proofs": "trm.cells.proof.notes",
     "trm.cells.wavefront": "trm.cells.computing",
     "trm.models.wavefront": "trm.cells.computing",
+    "trm.evaluation.names": "trm.evaluation.comparison",
     "trm.figures.analysis": "trm.extras.analysis.figures",
     "trm.figures.inspection": "trm.extras.analysis.inspection_figures",
     "trm.models.cell": "trm.cells.model",

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 from trm.commands.arguments import Arguments, Parser, print_table, results
+from trm.evaluation.comparison import distinct_names, side_by_side
 from trm.evaluation.grid import grid_file, read_grid
 from trm.evaluation.grid_format import GRID, TRUST
-from trm.evaluation.names import distinct_names, side_by_side
 from trm.evaluation.statistics import Share
 from trm.io.files import check_file, make_folder, numbered_lines
 

@@ -13,6 +13,7 @@ from rich.markdown import Markdown
 
 from canvas.task import describe_ranges
 from trm.checkpoints.names import FAMILY_NAMES
+from trm.evaluation.comparison import by_setting
 from trm.evaluation.diagnosis import KINDS, OTHER
 from trm.evaluation.grid import (
     Cell,
@@ -29,7 +30,6 @@ from trm.evaluation.grid import (
 )
 from trm.evaluation.grid_cells import FAMILY, INSIDE
 from trm.evaluation.grid_format import COMPARED, ERRORS, FILES, OUTCOMES, SHARES, STEPS
-from trm.evaluation.names import by_setting
 from trm.evaluation.statistics import (
     SEEDS_MEANING,
     Paired,

@@ -9,7 +9,7 @@ from canvas.tasks import task_data
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, find_checkpoint
 from trm.checkpoints.content import load_checkpoint
 from trm.checkpoints.loading import load_solver
-from trm.evaluation.names import check_alike, distinct_names, with_seeds
+from trm.evaluation.comparison import check_alike, distinct_names, with_seeds
 from trm.io.files import fingerprint, read_object
 from trm.solving.solver import Solver
 

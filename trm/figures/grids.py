@@ -22,6 +22,7 @@ from matplotlib.ticker import NullFormatter
 
 from canvas.picture import GIVEN, GREY, INK, PAPER, pixels
 from trm.checkpoints.names import FAMILY_NAMES
+from trm.evaluation.comparison import by_setting
 from trm.evaluation.diagnosis import KINDS, OTHER
 from trm.evaluation.grid import (
     Grid,
@@ -49,7 +50,6 @@ from trm.evaluation.grid_format import (
     TRUST,
 )
 from trm.evaluation.grid_report import markdown
-from trm.evaluation.names import by_setting
 from trm.evaluation.statistics import (
     BINS,
     Reliability,

@@ -5,8 +5,8 @@ import torch
 
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import load_solver
+from trm.evaluation.comparison import by_setting, distinct_names, side_by_side
 from trm.evaluation.models import describe, describe_all, labels
-from trm.evaluation.names import by_setting, distinct_names, side_by_side
 
 
 def checkpoints(folder, names):

@@ -1,4 +1,4 @@
-"""Names of models: runs of one name, evaluations side by side, seeds of one setting."""
+"""Comparison of models: evaluations side by side, their names, and seeds of one setting."""
 
 import json
 import re
