@@ -266,7 +266,7 @@ class GPT(Network):
             if halting:
                 halt_logits = self.halt_logits(x)
                 known = F.logsigmoid(halt_logits)
-                settled = settling.seen(chosen[:, None, None], halt_logits)
+                settled = settling.update(chosen[:, None, None], halt_logits)
             else:
                 known = logits.log_softmax(dim=-1).gather(1, chosen[:, None]).squeeze(1)
             token, log_prob = torch.where(done, token, chosen), torch.where(done, log_prob, known)

@@ -204,7 +204,7 @@ class Settling:
         self.before: Tensor | None = None
         self.unchanged = torch.zeros(len(unknown), dtype=torch.long, device=unknown.device)
 
-    def seen(self, cells: Tensor, halt_logits: Tensor) -> Tensor:
+    def update(self, cells: Tensor, halt_logits: Tensor) -> Tensor:
         """Return the rows that have settled after one more step, bool [B].
 
         Args:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from trm.models.iterative import IterativeModel, Loop, Settling
 from trm.runtime.torch_settings import standard_settings, tensor_for
-from trm.solving.noise import Noise
+from trm.solving.noise import NoisyLoop
 from trm.solving.predictor import Predictor
 from trm.solving.rows import Prediction
 from trm.solving.surest import surest_first
@@ -95,18 +95,18 @@ class IterativePredictor(Predictor):
     ) -> Iterator[Step]:
         """Yield at most ``steps`` supervision steps; settled rows drop out of the batch."""
         tokens, options = tensor_for(self.model, inputs), self.options
-        loop = Loop(self.model, tokens)
+        noisy = rollouts is not None or options.start_seed is not None
+        loop = (
+            NoisyLoop(self.model, inputs, options, rollouts) if noisy else Loop(self.model, tokens)
+        )
         settling = Settling(options.unknown(tokens), options.patience)
         samples = torch.arange(len(tokens), device=tokens.device)
-        noise = Noise(options, inputs, rollouts)
-        noise.start(loop)
         for number in range(1, steps + 1):
-            noise.add(loop)
             loop.step()
             logits, halt_logits = loop.read()
             cells = logits.argmax(dim=-1).to(tokens.dtype)
             confidence = self._confidence(logits, halt_logits, settling.unknown)
-            settled = settling.seen(cells, halt_logits)
+            settled = settling.update(cells, halt_logits)
             last = settled & options.halt if number < steps else torch.ones_like(settled)
             yield Step(number, samples, confidence, logits, cells, settled, last)
             if last.all():
@@ -115,7 +115,6 @@ class IterativePredictor(Predictor):
                 samples = samples[~last]
                 loop.keep(~last)
                 settling.keep(~last)
-                noise.keep(~last)
 
     def _confidence(self, logits: Tensor, halt_logits: Tensor, unknown: Tensor) -> Tensor:
         """Return the confidence in the row of each sample, float32 [N].

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trm.models.iterative import Loop, named, unnamed
+from trm.models.iterative import IterativeModel, Loop, named, unnamed
 from trm.models.recursive import Context
+from trm.runtime.torch_settings import tensor_for
 from trm.solving.predictor import Options
 
 
@@ -26,59 +27,65 @@ def generator_of(seed: int, canvas: np.ndarray, purpose: object) -> torch.Genera
     return torch.Generator().manual_seed(number)
 
 
-class Noise:
-    """Gaussian noise on z_H before each supervision step, as in PTRM (arXiv 2605.19943).
+class NoisyLoop(Loop):
+    """Loop with Gaussian noise on z_H before each supervision step, as in PTRM (arXiv 2605.19943).
 
     The noise is a function of the seed, the canvas, the rollout, the step and the cell, and does
     not depend on the batch. It is drawn on the CPU in float32. Rollout 0 has none.
+
+    Args:
+        model: an iterative model.
+        inputs: canvases, uint8 [B, H, W].
+        options: standard deviation and seed of the noise; and ``start_seed``, of random initial
+            states.
+        rollouts: number of the rollout of each sample, int64 [B]; None: 0 for all.
     """
 
     def __init__(
-        self, options: Options, inputs: np.ndarray, rollouts: np.ndarray | None = None
+        self,
+        model: IterativeModel,
+        inputs: np.ndarray,
+        options: Options,
+        rollouts: np.ndarray | None = None,
     ) -> None:
-        """Create a generator for each sample.
-
-        Args:
-            options: standard deviation and seed of the noise, and the seed of initial states.
-            inputs: canvases, uint8 [B, H, W].
-            rollouts: number of the rollout of each sample, int64 [B]; None: 0 for all.
-        """
-        self.options, self.inputs = options, inputs
-        self.rollouts = np.zeros(len(inputs), np.int64) if rollouts is None else rollouts
-        self.generators = [
+        super().__init__(model, tensor_for(model, inputs))
+        if rollouts is None:
+            rollouts = np.zeros(len(inputs), np.int64)
+        self._noise = options.noise
+        self._generators = [
             generator_of(options.seed, canvas, rollout) if rollout else None
-            for canvas, rollout in zip(inputs, self.rollouts.tolist(), strict=True)
+            for canvas, rollout in zip(inputs, rollouts.tolist(), strict=True)
         ]
+        if options.start_seed is not None:
+            self.state = random_state(self, inputs, options.start_seed, rollouts)
 
-    def start(self, loop: Loop) -> None:
-        """Replace the initial states by random ones if ``options.start_seed`` is set."""
-        if self.options.start_seed is not None:
-            loop.state = random_state(loop, self.inputs, self.options.start_seed, self.rollouts)
+    def step(self) -> None:
+        """Add noise, then take a supervision step."""
+        if any(self._generators):
+            self.add_noise()
+        super().step()
 
-    def add(self, loop: Loop) -> None:
-        """Add noise to the state of all samples that are still being solved.
+    def add_noise(self) -> None:
+        """Add noise to the z_H of all samples but those of rollout 0.
 
         Raises:
             ValueError: the state has no z_H.
         """
-        if not any(self.generators):
-            return
-        state = named(loop.state)
+        state = named(self.state)
         if "z_H" not in state:
             raise ValueError(
-                f"noise is added to z_H, and the state of {type(loop.model).__name__} has "
+                f"noise is added to z_H, and the state of {type(self.model).__name__} has "
                 f"{' and '.join(state)}: leave out --rollouts and --noise"
             )
         z_H = state["z_H"]
-        changed = z_H + (self.options.noise * drawn_like(z_H, loop.context, self.generators)).to(
-            z_H
-        )
-        loop.state = unnamed(loop.state, state | {"z_H": changed})
+        noise = self._noise * drawn_like(z_H, self.context, self._generators)
+        self.state = unnamed(self.state, state | {"z_H": z_H + noise.to(z_H)})
 
     def keep(self, index: Tensor) -> None:
-        """Continue with the samples of a mask, bool [B]."""
+        """Keep only the samples of a mask, bool [B]."""
+        super().keep(index)
         kept = index.tolist()
-        self.generators = [g for g, k in zip(self.generators, kept, strict=True) if k]
+        self._generators = [g for g, k in zip(self._generators, kept, strict=True) if k]
 
 
 def drawn_like(z: Tensor, context: Any, generators: Sequence[torch.Generator | None]) -> Tensor:

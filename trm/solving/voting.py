@@ -7,8 +7,8 @@ Views vote per row or per solution. Per row, the winning row is written to the o
 views then continue from. Per solution, each view is solved to the end on its own, and then whole
 solutions vote.
 
-A recursive model can work on each view several times, with noise on its states (`Noise` in
-`trm.solving.noise`); such rollouts vote as views do.
+A recursive model can work on each view several times, with noise on its states
+(`trm.solving.noise`); such rollouts vote as views do.
 """
 
 from __future__ import annotations

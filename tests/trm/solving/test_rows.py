@@ -194,7 +194,7 @@ def halts(canvases: np.ndarray, trust: list, masked: list, patience: int | None 
     """The step, from 1, at which each sample stops; 0: at none."""
     settling = Settling(torch.tensor(masked), patience)
     steps = zip(torch.from_numpy(canvases), torch.tensor(trust).float(), strict=True)
-    stops = torch.stack([settling.seen(*step) for step in steps]).int()
+    stops = torch.stack([settling.update(*step) for step in steps]).int()
     return torch.where(stops.any(dim=0), stops.argmax(dim=0) + 1, 0).tolist()
 
 

@@ -20,12 +20,11 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK, VOCAB_SIZE, encode
 from trm.cells.predictor import CellPredictor
-from trm.models.iterative import IterativeModel, Loop
-from trm.models.recursive import TinyRecursiveModel
+from trm.models.iterative import IterativeModel
 from trm.solving.calibration import Calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.noise import Noise
+from trm.solving.noise import NoisyLoop
 from trm.solving.predictor import Options
 from trm.solving.rows import in_views
 from trm.solving.solver import Solver
@@ -235,23 +234,18 @@ def canvases(*rows: str) -> np.ndarray:
     return np.stack([encode(row)[None] for row in rows])
 
 
-def state_of(model: TinyRecursiveModel, inputs: np.ndarray) -> Loop:
-    return Loop(model, torch.from_numpy(inputs))
-
-
 def test_noise_is_gaussian_on_z_H_alone_and_rollout_0_has_none():
     model = tiny_trm(**NEIGHBOUR_NAMES)
     inputs = canvases("12_.", "12_.", "12_.")
-    loop = state_of(model, inputs)
+    loop = NoisyLoop(model, inputs, Options(noise=0.25), np.array([0, 1, 2]))
     before = loop.state
-    noise = Noise(Options(noise=0.25), inputs, np.array([0, 1, 2]))
-    noise.add(loop)
+    loop.add_noise()
     assert torch.equal(loop.state.z_L, before.z_L)
     added = loop.state.z_H - before.z_H
     assert not added[0].any()
     assert not torch.equal(added[1], added[2])
     for _ in range(200):
-        noise.add(loop)
+        loop.add_noise()
     total = (loop.state.z_H - before.z_H)[1:]
     assert float(total.std()) == pytest.approx(0.25 * 201**0.5, rel=0.15)
     assert float(total.mean()) == pytest.approx(0, abs=1.5)
@@ -262,9 +256,10 @@ def test_noise_is_a_function_of_seed_canvas_and_rollout():
     model = tiny_trm(**NEIGHBOUR_NAMES)
 
     def added(inputs, rollouts, seed=0):
-        loop = state_of(model, inputs)
+        options = Options(noise=1.0, seed=seed)
+        loop = NoisyLoop(model, inputs, options, np.array(rollouts))
         before = loop.state.z_H
-        Noise(Options(noise=1.0, seed=seed), inputs, np.array(rollouts)).add(loop)
+        loop.add_noise()
         return loop.state.z_H - before
 
     (alone,) = added(canvases("_12_."), [1])
