@@ -63,7 +63,6 @@ def load_puzzle_solver(
     from trm.solving.puzzles import PuzzleSolver
 
     check_whole("steps", steps, 1, MOST_STEPS)
-    check_whole("surest", surest, 1)
     path = find_checkpoint(path)
     content: dict[str, Any] = with_tensors(read_checkpoint(path))
     about, data = content[CHECKPOINT_KEY], content[DATA_KEY]
@@ -75,7 +74,7 @@ def load_puzzle_solver(
     with fitting(path):
         form = restored(PuzzleFormat, data["puzzles"])
         found = predictor_of(about, network_weights(content), steps)
-        predictor: Any = found.with_options(unknown=form.unknown_cells, surest=surest)
+        predictor: Any = found.with_options(unknown=form.unknown_cells)
         symmetries, shifted = checked_symmetries(data), bool(data.get("shifted"))
     to_device(predictor.model.eval(), device)
-    return PuzzleSolver(predictor, form, symmetries, shifted, voting, path.absolute())
+    return PuzzleSolver(predictor, form, symmetries, shifted, voting, path.absolute(), surest)

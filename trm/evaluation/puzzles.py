@@ -112,7 +112,7 @@ def write_measured(
         figures, records = measure_puzzles(solver, puzzles)
         found.append(about_model | figures)
         lines += [{"model": name, **record} for record in records]
-    voting, surest = models[0][1].voting, models[0][1].predictor.options.surest
+    voting, surest = models[0][1].voting, models[0][1].surest
     about = {"format": FORMAT, "data": folder, "puzzles": asdict(puzzles.format)}
     about |= {"voting": voting and asdict(voting), "surest": surest}
     about |= {"versions": versions(), "models": found}

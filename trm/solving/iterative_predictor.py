@@ -12,7 +12,6 @@ from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.noise import NoisyLoop
 from trm.solving.predictor import Predictor
 from trm.solving.rows import Prediction
-from trm.solving.surest import surest_first
 from trm.solving.trace import Trace
 
 # Sources of the confidence in a row: the halting head alone, or also the least certain cell.
@@ -64,17 +63,14 @@ class IterativePredictor(Predictor):
 
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         """Fill in masked rows, in as many supervision steps as each needs."""
-        if self.options.surest is None:
-            return self._filled_in(inputs, rollouts)[0]
-        unknown = self.options.unknown(inputs)
-        return surest_first(self._filled_in, inputs, rollouts, unknown, self.options.surest)
+        return self.with_certainty(inputs, rollouts)[0]
 
     @standard_settings()
     @torch.no_grad()
-    def _filled_in(
-        self, inputs: np.ndarray, rollouts: np.ndarray | None
+    def with_certainty(
+        self, inputs: np.ndarray, rollouts: np.ndarray | None = None
     ) -> tuple[Prediction, np.ndarray]:
-        """Fill in all rows at once; return also the probability of each symbol, float [B, H, W]."""
+        """Fill in masked rows; return also the probability of each symbol, float [B, H, W]."""
         parts = []
         for step in self._steps(inputs, self.max_steps, rollouts):
             if self.options.on_step is not None:

@@ -66,7 +66,7 @@ class Options:
     """Settings of a predictor that do not belong to its model.
 
     Raises:
-        ValueError: the patience, or the number of cells written at a time, is below 1.
+        ValueError: the patience is below 1.
     """
 
     unknown: Callable[[Any], Any] = masked  # returns the cells to fill in, as `masked` does
@@ -77,9 +77,6 @@ class Options:
     noise: float = 0.0  # standard deviation of noise on the states, in rollouts above 0
     seed: int = 0  # of that noise
     start_seed: int | None = None  # of random initial states; None: the model's own
-    # Cells written at a time, the surest first (`trm.solving.surest`); None: a row at once, or what
-    # is filled in of a puzzle.
-    surest: int | None = None
     sampling: Sampling | None = None  # of a GPT; None: the likeliest symbols
     on_step: OnStep | None = None  # callback after a step; a GPT never calls it
     on_row: OnRow | None = None  # callback before and after each row of a free-running solution
@@ -87,8 +84,6 @@ class Options:
     def __post_init__(self) -> None:
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"a patience is one unchanged step or more, not {self.patience}")
-        if self.surest is not None and self.surest < 1:
-            raise ValueError(f"at least one cell is written at a time, not {self.surest}")
 
 
 class Predictor(ABC):
@@ -197,11 +192,6 @@ class Predictor(ABC):
             raise ValueError(
                 "sampling is for GPTs, which write symbol by symbol, and this model fills in whole "
                 "rows: leave out --temperature and --top-k"
-            )
-        if changes.get("surest") and self.unit != "row":
-            raise ValueError(
-                "only a recursive model writes its surest cells first, and this is none: leave out "
-                "surest"
             )
         if changes.get("noise") and self.unit != "row":
             raise ValueError(

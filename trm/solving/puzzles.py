@@ -17,7 +17,9 @@ from trm.io.puzzle_format import PuzzleFormat, check_symbols
 from trm.runtime.limits import check_whole
 from trm.runtime.progress import report
 from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.predictor import Predictor
 from trm.solving.rows import in_views
+from trm.solving.surest import SurestFirst
 from trm.solving.voting import Voting, flattened, views_of, vote_on
 
 _AT_ONCE = 256  # puzzles, of which all views are solved together
@@ -44,7 +46,7 @@ class PuzzleSolver:
     """A model that solves puzzles.
 
     Raises:
-        ValueError: puzzles have no such votes, or a view turns a canvas that is not square.
+        ValueError: puzzles have no such votes, or ``surest`` is no whole number from 1 up.
     """
 
     predictor: IterativePredictor
@@ -53,8 +55,10 @@ class PuzzleSolver:
     shifted: bool = False  # whether training moved canvases
     voting: Voting | None = None  # None: one view
     file: Path | None = None  # the model's; None: it was not loaded from one
+    surest: int | None = None  # cells written at a time, see `trm.solving.surest`; None: all
 
     def __post_init__(self) -> None:
+        check_whole("surest", self.surest, 1)
         if self.voting is None:
             return
         if self.voting.orders > 1 or self.voting.rollouts > 1 or self.voting.given is not None:
@@ -134,7 +138,10 @@ class PuzzleSolver:
             for up, down, left, right in room
         ]
         of, every, _ = flattened(views)
-        seen = in_views(self.predictor, inputs[of], every, problems=of)
+        predictor: Predictor = self.predictor
+        if self.surest is not None:
+            predictor = SurestFirst(self.predictor, self.surest)
+        seen = in_views(predictor, inputs[of], every, problems=of)
         voted, decisions = vote_on(voting.vote, seen, of, inputs, self.format.unknown_cells(inputs))
         agreement = np.array([decision.agreement for decision in decisions], np.float32)
         figures = voted.confidence, voted.steps, voted.settled
@@ -174,7 +181,7 @@ class PuzzleSolver:
         def on_step(_: int, __: np.ndarray, cells: np.ndarray, confidence: np.ndarray) -> None:
             seen.append((cells, confidence))
 
-        predictor = self.predictor.with_options(halt=False, on_step=on_step, surest=None)
+        predictor = self.predictor.with_options(halt=False, on_step=on_step)
         predictor.max_steps = steps or predictor.max_steps  # of this copy
         predictor(inputs)
         cells, confidence = (np.stack(part) for part in zip(*seen, strict=True))

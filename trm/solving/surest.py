@@ -11,7 +11,27 @@ from collections.abc import Callable
 
 import numpy as np
 
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.predictor import Predictor
 from trm.solving.rows import Prediction
+
+
+class SurestFirst(Predictor):
+    """Fills in canvases by an iterative model, a few cells at a time, see `surest_first`.
+
+    Args:
+        predictor: fills in all cells at once.
+        cells: most cells to write after each pass.
+    """
+
+    def __init__(self, predictor: IterativePredictor, cells: int) -> None:
+        self.model, self.options = predictor.model, predictor.options
+        self.translation_invariant = predictor.translation_invariant
+        self.max_steps, self._predictor, self._cells = predictor.max_steps, predictor, cells
+
+    def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
+        unknown, predict = self.options.unknown(inputs), self._predictor.with_certainty
+        return surest_first(predict, inputs, rollouts, unknown, self._cells)
 
 
 def surest_first(

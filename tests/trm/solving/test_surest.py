@@ -5,20 +5,10 @@ import pytest
 from tiny import tiny_trm
 
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.predictor import Predictor
 from trm.solving.rows import Prediction
-from trm.solving.surest import surest_first
+from trm.solving.surest import SurestFirst, surest_first
 
 UNKNOWN = 9
-
-
-class Writing(Predictor):
-    """A model that writes symbol by symbol."""
-
-    unit = "symbol"
-
-    def __call__(self, inputs, rollouts=None):
-        raise NotImplementedError
 
 
 def counted(inputs, rollouts):
@@ -71,7 +61,7 @@ def test_all_cells_at_a_time_are_the_one_pass_of_before():
     predictor = IterativePredictor(tiny_trm(), 3)
     inputs = np.random.default_rng(0).integers(0, 12, (4, 5, 5)).astype(np.uint8)
     predictor = predictor.with_options(unknown=lambda cells: cells == 3)
-    together, at_once = predictor(inputs), predictor.with_options(surest=25)(inputs)
+    together, at_once = predictor(inputs), SurestFirst(predictor, 25)(inputs)
     asked = inputs == 3
     assert asked.any(axis=(1, 2)).all()
     assert (together.canvases[asked] == at_once.canvases[asked]).all()
@@ -86,10 +76,3 @@ def test_weights_far_too_large_end_as_well():
 
     found = surest_first(damaged, CANVASES, None, CANVASES == UNKNOWN, 1)
     assert (found.canvases != UNKNOWN).all()
-
-
-def test_other_models_and_no_cells_are_refused():
-    with pytest.raises(ValueError, match="at least one cell"):
-        IterativePredictor(tiny_trm(), 3).with_options(surest=0)
-    with pytest.raises(ValueError, match="leave out surest"):
-        Writing().with_options(surest=2)
