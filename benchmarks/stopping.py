@@ -89,7 +89,7 @@ def main() -> None:
         predictor.rule = rule
         found = predictor.free_running(drawing)
         correct = int((found.canvases == drawing.truth).all(axis=(1, 2)).sum())
-        steps = found.steps.sum() / drawing.steps.sum()
+        steps = found.steps.sum() / drawing.num_rows.sum()
         rows.append([name, f"{correct} of {len(problems)}", f"{steps:.1f}"])
     print(table(["a row stops after", "correct", "steps a row"], rows))
 

@@ -56,7 +56,7 @@ def outcomes(
             space, given = (
                 apply_views(mine, part[steps.problem]) for part in (drawing.space, drawing.given)
             )
-            row = space.any(axis=2).argmax(axis=1) + drawing.first_step[steps.problem] + steps.step
+            row = space.any(axis=2).argmax(axis=1) + drawing.given_rows[steps.problem] + steps.row
             masked = (np.arange(labels.shape[1]) == row[:, None])[:, :, None] & ~given
             inputs = np.where(masked, np.uint8(symbols.MASK), labels)
         filled, confidence = [], []

@@ -24,8 +24,7 @@ from trm.evaluation.statistics import Share, auroc
 from trm.io.markdown import table
 from trm.solving.solver import Solver
 from trm.training.configs import NegativesConfig
-from trm.training.negatives import SampleKind, with_own_rows
-from trm.training.samples import RowStepSamples
+from trm.training.negatives import SampleKind, SamplesWithNegatives, with_own_rows
 
 CORRECT, INCORRECT = "row step, filled in correctly", "row step, filled in incorrectly"
 SHARES = NegativesConfig(turned=0.15, guessed=0.15, digit=0.15, other=0.15, own=0.1)
@@ -37,7 +36,7 @@ def confidence_by_kind(
     """Return the confidence in row steps of each kind, float [N] by the kind's description."""
     canvas = replace(solver.canvas, square=True)
     turns = SampleTransform([A.D4(p=1.0), CanvasShift()])
-    samples = RowStepSamples(
+    samples = SamplesWithNegatives(
         solver.task, canvas, "test", seed, number, size, transform=turns, negatives=SHARES
     )
     model: Any = solver.predictor.model

@@ -17,7 +17,7 @@ class Drawing:
 
     heights: np.ndarray  # int64 [B], most rows of each worked solution
     widths: np.ndarray  # int64 [B], most columns of each worked solution
-    first_step: np.ndarray  # int64 [B], first row of the solution that is to be filled in
+    given_rows: np.ndarray  # int64 [B], rows at its top that are given, such as the operands
     canvases: np.ndarray  # uint8 [B, H, W] ids, blank except for given cells
     given: np.ndarray  # bool [B, H, W], cells given from the start
     top: np.ndarray  # int64 [B], canvas row of each worked solution's first row
@@ -27,30 +27,37 @@ class Drawing:
         return len(self.heights)
 
     @property
-    def steps(self) -> np.ndarray:
+    def num_rows(self) -> np.ndarray:
         """Number of rows to be filled in, int64 [B]."""
-        return self.heights - self.first_step
+        return self.heights - self.given_rows
 
-    def row_of_step(self, step: np.ndarray | int) -> np.ndarray:
-        """Return the canvas row that a step (from 0) fills in, int64 [B]."""
-        return self.top + self.first_step + step
+    def canvas_row(self, row: np.ndarray | int) -> np.ndarray:
+        """Return where a row to be filled in (from 0) is on its canvas, int64 [B]."""
+        return self.top + self.given_rows + row
 
     def __getitem__(self, index: np.ndarray) -> Self:
         """Return the problems with these indices, int64 [N], in any order, or repeated."""
         return replace(self, **{name: part[index] for name, part in vars(self).items()})
 
-    def cells_of_step(self, step: np.ndarray | int) -> np.ndarray:
-        """Return the cells that a step fills in, bool [B, H, W]: its full row but given cells."""
-        row = np.arange(self.canvases.shape[1]) == self.row_of_step(step)[:, None]
-        return row[:, :, None] & ~self.given
+    def cells_of_row(self, row: np.ndarray | int) -> np.ndarray:
+        """Return the cells to fill in of a row (from 0), bool [B, H, W]: all but given cells."""
+        here = np.arange(self.canvases.shape[1]) == self.canvas_row(row)[:, None]
+        return here[:, :, None] & ~self.given
 
-    answer_cells = cells_of_step  # its released name
+    # Released names.
+    steps = num_rows
+    row_of_step, answer_cells = canvas_row, cells_of_row
+
+    @property
+    def first_step(self) -> np.ndarray:
+        """`given_rows`, by its released name."""
+        return self.given_rows
 
     @property
     def unknown(self) -> np.ndarray:
         """All cells to be filled in, bool [B, H, W]: full rows except given cells."""
-        row = np.arange(self.canvases.shape[1]) - self.row_of_step(0)[:, None]
-        return ((row >= 0) & (row < self.steps[:, None]))[:, :, None] & ~self.given
+        row = np.arange(self.canvases.shape[1]) - self.canvas_row(0)[:, None]
+        return ((row >= 0) & (row < self.num_rows[:, None]))[:, :, None] & ~self.given
 
     @property
     def space(self) -> np.ndarray:
@@ -78,17 +85,17 @@ class WorkedDrawing(Drawing):
     kinds: np.ndarray
 
     def correct_rows(self, canvases: np.ndarray) -> np.ndarray:
-        """Return whether each step's row is correct in every cell, bool [B, S].
+        """Return whether each row is correct in every cell, bool [B, S].
 
-        False beyond the last step.
+        False beyond the last row.
 
         Args:
             canvases: filled in by a model, uint8 [B, H, W].
         """
-        steps = np.arange(int(self.steps.max()))
-        rows = self.row_of_step(0)[:, None] + steps
+        row = np.arange(int(self.num_rows.max()))
+        rows = self.canvas_row(0)[:, None] + row
         same = (canvases == self.truth).all(axis=2)
-        present = steps < self.steps[:, None]
+        present = row < self.num_rows[:, None]
         return same[np.arange(len(self))[:, None], rows.clip(max=same.shape[1] - 1)] & present
 
     rows_right = correct_rows  # its released name
@@ -102,33 +109,38 @@ class RowSteps(NamedTuple):
     )  # uint8 [B, H, W], the rows so far; the next is masked, all but its given cells
     labels: np.ndarray  # uint8 [B, H, W], the same with that row filled in
     answer: np.ndarray  # bool [B, H, W], the masked cells
-    problem: np.ndarray  # int64 [B], index of the step's problem in the drawing
-    step: np.ndarray  # int64 [B], index of the step, from 0
+    problem: np.ndarray  # int64 [B], index of its problem in the drawing
+    row: np.ndarray  # int64 [B], index among the rows to be filled in, from 0
+
+    @property
+    def step(self) -> np.ndarray:
+        """`row`, by its released name."""
+        return self.row
 
 
-def row_steps(drawing: WorkedDrawing, step: np.ndarray | None = None) -> RowSteps:
+def row_steps(drawing: WorkedDrawing, row: np.ndarray | None = None) -> RowSteps:
     """Return one row step of each problem, or all row steps.
 
-    Without a given row, as in a maze, all rows are masked in each step.
+    Without a given row, as in a maze, all rows are masked in each row step.
 
     Args:
         drawing: of B problems.
-        step: of each problem, int64 [B] from 0; None: all steps, problem by problem.
+        row: to fill in, of each problem, int64 [B] from 0; None: each row, problem by problem.
     """
     problem = np.arange(len(drawing))
-    if step is None:
-        problem = problem.repeat(drawing.steps)
-        step = np.arange(len(problem)) - (np.cumsum(drawing.steps) - drawing.steps)[problem]
-    row = np.arange(drawing.truth.shape[1])[:, None]
-    target = (drawing.row_of_step(0)[problem] + step)[:, None, None]
+    if row is None:
+        problem = problem.repeat(drawing.num_rows)
+        row = np.arange(len(problem)) - (np.cumsum(drawing.num_rows) - drawing.num_rows)[problem]
+    line = np.arange(drawing.truth.shape[1])[:, None]
+    target = (drawing.canvas_row(0)[problem] + row)[:, None, None]
     unknown = ~drawing.given[problem]
-    together = (drawing.first_step[problem] == 0)[:, None, None]
-    answer = unknown & (row == target)
+    together = (drawing.given_rows[problem] == 0)[:, None, None]
+    answer = unknown & (line == target)
     labels = np.where(
-        unknown & (row > target) & ~together, np.uint8(symbols.BLANK), drawing.truth[problem]
+        unknown & (line > target) & ~together, np.uint8(symbols.BLANK), drawing.truth[problem]
     )
     inputs = np.where(answer | (unknown & together), np.uint8(symbols.MASK), labels)
-    return RowSteps(inputs, labels, answer, problem, step)
+    return RowSteps(inputs, labels, answer, problem, row)
 
 
 def sequences(drawing: WorkedDrawing) -> tuple[np.ndarray, np.ndarray]:
@@ -157,7 +169,7 @@ def tokens_to_write(drawing: Drawing) -> np.ndarray:
     given[:, :, :width] = drawing.given[:, :, ::-1]
     free = np.ones((B, 2 + height * (width + 1)), dtype=bool)
     free[:, 1:-1] = ~given.reshape(B, -1)
-    first = drawing.row_of_step(0) * (width + 1)
+    first = drawing.canvas_row(0) * (width + 1)
     free[np.arange(free.shape[1]) <= first[:, None]] = False
     return free
 

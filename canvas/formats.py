@@ -70,8 +70,8 @@ class Formatted(Layout):
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
         return self.layout.rows(operands)
 
-    def first_step(self, problems: Problems) -> np.ndarray:
-        return self.layout.first_step(problems)
+    def given_rows(self, problems: Problems) -> np.ndarray:
+        return self.layout.given_rows(problems)
 
     def check_operands(self, problems: Problems) -> None:
         self.layout.check_operands(problems)

@@ -63,6 +63,9 @@ class Layout(ABC):
         """Drop an inherited local rule if the layout defines its own rows."""
         if "rows" in vars(cls) and "local_rule" not in vars(cls):
             cls.local_rule = cls.latent_rule = None
+        # Your own layout may define or call a method by its released name.
+        if own := vars(cls).get("given_rows") or vars(cls).get("first_step"):
+            cls.given_rows = cls.first_step = own  # type: ignore[method-assign]
 
     @abstractmethod
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
@@ -126,9 +129,11 @@ class Layout(ABC):
         span = range(filled[-1], filled[0] - 1, -1) if filled else ()
         return [(len(content) - 1, column) for column in span]
 
-    def first_step(self, problems: Problems) -> np.ndarray:
-        """Return the first row to be filled in, int64 [B]; by default below the operands."""
+    def given_rows(self, problems: Problems) -> np.ndarray:
+        """Return the number of rows that are given, int64 [B]; by default one for each operand."""
         return problems.counts * (not self.together)
+
+    first_step = given_rows  # its released name
 
     def draw(
         self,
@@ -175,7 +180,7 @@ class Layout(ABC):
         sizes = drawn["heights"], drawn["widths"]
         content = drawn["truth"] = drawn["canvases"].copy()
         kinds = np.full(content.shape[:2], ABSENT, dtype=np.int8)
-        kinds[np.arange(content.shape[1]) < drawn["first_step"][:, None]] = GIVEN
+        kinds[np.arange(content.shape[1]) < drawn["given_rows"][:, None]] = GIVEN
         for kind, numbers, shift, row, present in self.checked_rows(problems):
             if not present.any():
                 continue
@@ -296,11 +301,11 @@ class Layout(ABC):
         written = slice(first_column, first_column + content.shape[1])
         canvas[0, top : top + len(content), written] = content
         example = Problems.from_ints([[base ** (n - 1) for n in lengths]], base)
-        first = self.first_step(example)
+        given_rows = self.given_rows(example)
         given = canvas != symbols.BLANK
-        given[0, top : top + int(first[0]), left:right] = True
+        given[0, top : top + int(given_rows[0]), left:right] = True
         heights, widths, tops, lefts = np.array([[rows], [columns], [top], [left]], dtype=np.int64)
-        return Drawing(heights, widths, first, canvas, given, tops, lefts)
+        return Drawing(heights, widths, given_rows, canvas, given, tops, lefts)
 
     def sizes(self, problems: Problems) -> np.ndarray:
         """Return the most rows and columns of each worked solution, int64 [2, B].
@@ -332,14 +337,14 @@ class Layout(ABC):
         except (IndexError, ValueError):
             self.check_operands(problems)  # raises if the room was too small
             raise
-        first, row = self.first_step(problems), np.arange(shape[1])
+        given_rows, row = self.given_rows(problems), np.arange(shape[1])
         given = np.zeros(shape, dtype=bool)
-        given[row < first[:, None]] = True
+        given[row < given_rows[:, None]] = True
         given[:, :, : self.given_columns] = True
         given &= (row < heights[:, None])[:, :, None]
         if self.together:
             given |= canvases != symbols.BLANK
-        sizes = {"heights": heights, "widths": widths, "first_step": first}
+        sizes = {"heights": heights, "widths": widths, "given_rows": given_rows}
         return {**sizes, "canvases": canvases, "given": given}
 
     def _check_sign(self, sign: CellIndex, expected: CellIndex) -> None:

@@ -153,7 +153,7 @@ class Lattice(Layout):
         digits_a, digits_b = lengths
         return digits_b + 1, digits_a + 1 + self.margin
 
-    def first_step(self, problems: Problems) -> np.ndarray:
+    def given_rows(self, problems: Problems) -> np.ndarray:
         return np.ones(len(problems), dtype=np.int64)
 
     def write_operands(self, content: np.ndarray, problems: Problems) -> None:

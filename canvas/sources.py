@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "9168bc831dd3a633a2c1f295eeda1417b12f7cc53e451292f7da5c5fae7e6e7d"
+SOURCES = "48007d24e2e1cf7e6a00cf6307c675714374f6e5e3c3621d83250947822b15c4"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

@@ -42,7 +42,7 @@ def main() -> None:
     for n, (name, vote) in enumerate(zip(voting.guesses, won.votes[0], strict=True)):
         content = apply(invert(name), turned)
         drawn = task.canvas_layout.draw_guess(content, task.base, task.arity, solver.place)
-        shown = np.where(drawn.cells_of_step(0)[0], np.uint8(MASK), drawn.canvases[0])
+        shown = np.where(drawn.cells_of_row(0)[0], np.uint8(MASK), drawn.canvases[0])
         axes = figure.add_subplot(grid[n // 4, 2 + n % 4])
         draw_canvas(axes, np.pad(shown[written_box(shown)], 1, constant_values=BLANK))
         best = name == won.guess

@@ -43,7 +43,7 @@ def drawn_cell_inputs(
     B, H, W = drawing.truth.shape
     row = np.arange(H) - drawing.top[:, None]
     inside = (row >= 0) & (row < drawing.heights[:, None])
-    written = drawing.first_step if known_rows is None else drawing.first_step + known_rows
+    written = drawing.given_rows if known_rows is None else drawing.given_rows + known_rows
     given = drawing.given | (row < written[:, None])[..., None]
     tokens = np.where(given, drawing.truth, np.uint8(symbols.MASK)).astype(np.int64)
     cells = np.broadcast_to(inside[..., None], (B, H, W))
@@ -75,18 +75,18 @@ def drawn_cell_inputs(
 
 
 def draw_signals(
-    rule: LocalRule, drawing: WorkedDrawing, step: np.ndarray | None = None
+    rule: LocalRule, drawing: WorkedDrawing, row: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
     """Compute the signals of worked solutions: uint8 [B, H, W] of classes by signal.
 
     Args:
         rule: of the drawing's layout.
         drawing: the worked solutions.
-        step: int64 [B], the row step of each canvas; None: the last one. All cells below the row of
-            that step are `UNDEFINED`.
+        row: int64 [B], the row to be filled in of each canvas, from 0; None: the last one. All
+            cells below that row are `UNDEFINED`.
     """
     found, maps = drawn_cell_inputs(rule, drawing), {}
-    last = drawing.top + drawing.heights - 1 if step is None else drawing.row_of_step(step)
+    last = drawing.top + drawing.heights - 1 if row is None else drawing.canvas_row(row)
     below = np.arange(drawing.truth.shape[1]) > last[:, None]
     for name in rule.signals:
         maps[name] = np.zeros(drawing.truth.shape, dtype=np.uint8)

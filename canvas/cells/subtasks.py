@@ -32,20 +32,20 @@ def subtask_classes(rule: LocalRule) -> dict[str, int]:
 
 
 def draw_subtasks(
-    rule: LocalRule, drawing: WorkedDrawing, step: np.ndarray | None = None, written: bool = False
+    rule: LocalRule, drawing: WorkedDrawing, row: np.ndarray | None = None, written: bool = False
 ) -> dict[str, np.ndarray]:
     """Draw the maps of `draw_signals` and `LocalRule.draw_probe_targets`.
 
     Args:
         rule: of the drawing's layout.
         drawing: the worked solutions.
-        step: see `draw_signals`.
+        row: see `draw_signals`.
         written: also define a signal in the rows whose digits it is; else it is undefined there.
 
     Returns:
         uint8 [B, H, W] of classes by sub-task.
     """
-    maps = draw_signals(rule, drawing, step) | rule.draw_probe_targets(drawing)
+    maps = draw_signals(rule, drawing, row) | rule.draw_probe_targets(drawing)
     for name in () if written else maps.keys() & _WRITTEN.keys():
         sample, row = np.isin(drawing.kinds, _WRITTEN[name]).nonzero()
         maps[name][sample, drawing.top[sample] + row] = UNDEFINED

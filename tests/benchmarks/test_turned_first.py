@@ -27,6 +27,6 @@ def test_turned_first_masks_upright_and_mirrored_rows_alone(bench, turned_first)
     predictor.page = lambda shown: predictor.pages[0]
     bench.outcomes(predictor, drawing, [views], turned_first)
     for view, shown in zip(views, predictor.seen, strict=True):
-        rows = apply_views([view] * 3, np.stack([drawing.cells_of_step(n)[0] for n in range(3)]))
+        rows = apply_views([view] * 3, np.stack([drawing.cells_of_row(n)[0] for n in range(3)]))
         alike = ((shown == MASK) == rows).all()
         assert alike == (not turned_first or view.symmetry in ("e", "h"))

@@ -32,7 +32,7 @@ def test_inserted_blank_lines_change_no_cell_and_rows_are_found():
         assert (found.columns[i] < 0).sum() == 3
     drawing = drawn("standard", [(1234, 567)] * 20, 9, 11, top=1, left=2)
     found = inserted(drawing, 3, 0)
-    row = drawing.row_of_step(1)
+    row = drawing.canvas_row(1)
     moved = found(drawing.truth, symbols.BLANK)
     index = np.arange(20)
     assert (moved[index, found.row(row)] == drawing.truth[index, row]).all()

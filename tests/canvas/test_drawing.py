@@ -108,11 +108,11 @@ def test_row_steps_are_the_reference_ones():
 
 def test_a_step_shows_the_rows_so_far_and_masks_the_next(drawing):
     steps = row_steps(drawing)
-    expected = [(i, k) for i, n in enumerate(drawing.steps) for k in range(n)]
-    assert list(zip(steps.problem.tolist(), steps.step.tolist(), strict=True)) == expected
-    for k, (i, step) in enumerate(zip(steps.problem, steps.step, strict=True)):
+    expected = [(i, k) for i, n in enumerate(drawing.num_rows) for k in range(n)]
+    assert list(zip(steps.problem.tolist(), steps.row.tolist(), strict=True)) == expected
+    for k, (i, step) in enumerate(zip(steps.problem, steps.row, strict=True)):
         finished, given = drawing.truth[i], drawing.given[i]
-        row = drawing.top[i] + drawing.first_step[i] + step
+        row = drawing.top[i] + drawing.given_rows[i] + step
         only_givens = drawing.canvases[i]
         assert np.array_equal(only_givens, np.where(given, finished, symbols.BLANK))
         for canvas in (steps.inputs[k], steps.labels[k]):
@@ -122,22 +122,22 @@ def test_a_step_shows_the_rows_so_far_and_masks_the_next(drawing):
         masked = np.where(given[row], finished[row], symbols.MASK)
         assert np.array_equal(steps.inputs[k, row], masked)
         assert np.array_equal(steps.answer[k], steps.inputs[k] == symbols.MASK)
-    chosen = np.arange(len(drawing)) % drawing.steps
+    chosen = np.arange(len(drawing)) % drawing.num_rows
     one, every = row_steps(drawing, chosen), row_steps(drawing)
-    where = np.cumsum(drawing.steps) - drawing.steps + chosen
+    where = np.cumsum(drawing.num_rows) - drawing.num_rows + chosen
     for name in ("inputs", "labels", "answer", "problem", "step"):
         assert np.array_equal(getattr(one, name), getattr(every, name)[where])
     assert (one.inputs.dtype, one.labels.dtype, one.answer.dtype) == (np.uint8, np.uint8, bool)
 
 
 def test_a_row_is_correct_if_every_cell_of_it_is(drawing):
-    steps = np.arange(drawing.steps.max()) < drawing.steps[:, None]
+    steps = np.arange(drawing.num_rows.max()) < drawing.num_rows[:, None]
     assert np.array_equal(drawing.correct_rows(drawing.truth), steps)
     assert not drawing.correct_rows(np.full_like(drawing.truth, symbols.MASK)).any()
     one = np.arange(len(drawing))
-    step, column = one % drawing.steps, one % drawing.truth.shape[2]
+    step, column = one % drawing.num_rows, one % drawing.truth.shape[2]
     flawed = drawing.truth.copy()
-    flawed[one, drawing.row_of_step(step), column] = symbols.MASK
+    flawed[one, drawing.canvas_row(step), column] = symbols.MASK
     steps[one, step] = False
     assert np.array_equal(drawing.correct_rows(flawed), steps)
 
@@ -162,7 +162,7 @@ def test_labels_of_a_sequence_are_its_next_ids(drawing):
     assert np.array_equal(ids[:, 1:][counted[:, :-1]], labels[:, :-1][counted[:, :-1]])
     assert (labels[:, -1] == symbols.END).all()
     expected = np.ones((len(drawing), height, width + 1), dtype=bool)
-    for i, row in enumerate(drawing.top + drawing.first_step):
+    for i, row in enumerate(drawing.top + drawing.given_rows):
         expected[i, :row] = False
         expected[i, row:, :width] = ~drawing.given[i, row:, ::-1]
     assert np.array_equal(counted[:, :-1], expected.reshape(len(drawing), -1))

@@ -114,8 +114,8 @@ def test_the_last_row_is_the_answer_and_kinds_name_the_others(name, given, other
     kinds = [ROW_KINDS[kind] for kind in worked.kinds[0] if kind != ABSENT]
     assert kinds == ["given"] * given + others + ["answer"]
     assert (worked.kinds[np.arange(2), worked.heights - 1] == ANSWER).all()
-    assert worked.first_step.tolist() == [given, given]
-    assert worked.steps.tolist() == [len(kinds) - given, worked.heights[1] - given]
+    assert worked.given_rows.tolist() == [given, given]
+    assert worked.num_rows.tolist() == [len(kinds) - given, worked.heights[1] - given]
 
 
 @every_base
@@ -148,7 +148,7 @@ def test_a_prompt_has_the_given_cells_of_its_solution(layout, base, problems_of)
 @pytest.mark.parametrize(("short", "long"), [((100, 10), (999, 99)), ((1, 1), (9, 9))])
 def test_a_prompt_does_not_reveal_the_length_of_the_answer(layout, short, long, monkeypatch):
     one, other = (layout.draw(Problems.from_ints([pair])) for pair in (short, long))
-    for name in ("given", "heights", "widths", "first_step", "steps"):
+    for name in ("given", "heights", "widths", "given_rows", "num_rows"):
         assert np.array_equal(getattr(one, name), getattr(other, name))
     assert np.array_equal(one.canvases == symbols.BLANK, other.canvases == symbols.BLANK)
     monkeypatch.setattr(type(layout), "rows", None)  # and none of them is worked out

@@ -11,7 +11,7 @@ from canvas.multiplication import Multiplication
 
 def last_row(drawing: WorkedDrawing) -> tuple[int, np.ndarray]:
     """The last row of the first problem, and the columns of its digits that were worked out."""
-    row = drawing.row_of_step(int(drawing.steps[0]) - 1)[0]
+    row = drawing.canvas_row(int(drawing.num_rows[0]) - 1)[0]
     ids = drawing.truth[0, row]
     digits = (ids >= symbols.DIGIT_ZERO) & (ids < symbols.DIGIT_ZERO + 10)
     return row, np.flatnonzero(digits & ~drawing.given[0, row])

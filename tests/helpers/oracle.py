@@ -46,7 +46,7 @@ class Oracle(Predictor):
 
     def learn(self, drawing: WorkedDrawing, **more) -> list[Page]:
         """Add the canvases of a drawing; ``more`` are further fields of `Page`."""
-        parts = zip(drawing.truth, drawing.given, drawing.row_of_step(0), strict=True)
+        parts = zip(drawing.truth, drawing.given, drawing.canvas_row(0), strict=True)
         pages = [Page(truth.copy(), given, int(first), **more) for truth, given, first in parts]
         self.pages += pages
         return pages

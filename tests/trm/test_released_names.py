@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from canvas.choices import class_name
-from canvas.multiplication import Multiplication
+from canvas.drawing import row_steps
+from canvas.multiplication import Lattice, Multiplication
 from canvas.problems import Problems
 from trm.cells.model import CellModel
 from trm.checkpoints import CHECKPOINT_KEY, SHIPPED
@@ -42,8 +43,20 @@ def test_a_class_is_imported_by_its_released_name(name):
 
 def test_a_method_works_by_its_released_name():
     drawing = Multiplication("lattice").canvas_layout.draw_worked(Problems.from_ints([(12, 34)]))
-    assert (drawing.answer_cells(1) == drawing.cells_of_step(1)).all()
+    assert (drawing.answer_cells(1) == drawing.cells_of_row(1)).all()
     assert drawing.rows_right(drawing.truth).all()
+    assert drawing.row_of_step(1) == drawing.canvas_row(1) == 2
+    assert (drawing.steps, drawing.first_step) == (drawing.num_rows, drawing.given_rows) == (2, 1)
+    assert (row_steps(drawing).step == [0, 1]).all()
+
+
+def test_a_layout_defines_a_method_by_its_released_name():
+    class Own(Lattice):
+        def first_step(self, problems):
+            return super().first_step(problems) + 1
+
+    drawing = Own().draw_worked(Problems.from_ints([(12, 34)]))
+    assert drawing.given_rows == 2
 
 
 def test_figures_of_a_solution_have_their_released_names():

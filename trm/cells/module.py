@@ -222,8 +222,8 @@ class CellModule(BaseCellModule):
 
     def more_metrics(self, drawing: WorkedDrawing, forced: TeacherForced) -> Means:
         """Return the accuracy of each signal, in the last row and all above it."""
-        last = np.cumsum(drawing.steps) - 1
-        decided = self.predictor().signals(forced.steps.inputs[last])
+        last = np.cumsum(drawing.num_rows) - 1
+        decided = self.predictor().signals(forced.rows.inputs[last])
         metrics: Means = {}
         for name, truth in draw_signals(self.rule, drawing).items():
             right, counted = right_cells(decided[name], truth)

@@ -408,11 +408,11 @@ class CellPredictor(Predictor):
         filled, confidence, worked = self._solved(drawing.masked)
         written = FilledCanvases.begun(drawing)
         np.copyto(written.canvases, filled, where=drawing.unknown)
-        sample, step = (np.arange(written.steps.shape[1]) < drawing.steps[:, None]).nonzero()
-        row = sample, drawing.row_of_step(0)[sample] + step
-        written.confidence[sample, step] = confidence[row]
-        written.steps[sample, step] = worked.steps[row]
-        written.settled[sample, step] = worked.settled[row]
+        sample, row = (np.arange(written.steps.shape[1]) < drawing.num_rows[:, None]).nonzero()
+        place = sample, drawing.canvas_row(0)[sample] + row
+        written.confidence[sample, row] = confidence[place]
+        written.steps[sample, row] = worked.steps[place]
+        written.settled[sample, row] = worked.settled[place]
         return written
 
     def _all_rows_in_views(
@@ -421,9 +421,9 @@ class CellPredictor(Predictor):
         written, unknown = FilledCanvases.begun(drawing), drawing.unknown
         filled = in_views(self, drawing.masked, views, problems=problems)
         written.canvases[unknown] = filled.canvases[unknown]
-        steps = drawing.steps[:, None]
-        share = filled.confidence[:, None] ** (1 / steps)
-        there = np.arange(int(steps.max())) < steps
+        rows = drawing.num_rows[:, None]
+        share = filled.confidence[:, None] ** (1 / rows)
+        there = np.arange(int(rows.max())) < rows
         written.confidence[:] = np.where(there, share, 1)
         written.steps[:] = np.where(there, filled.steps[:, None], 0)
         written.settled[:] = ~there | filled.settled[:, None]

@@ -37,13 +37,13 @@ class CellInputSamples(TrainingSamples):
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         if self.mixture.pool:
             epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
-            words = self.words(epoch, index, Purpose.STEP, 1)
+            words = self.words(epoch, index, Purpose.ROW, 1)
             chosen = random_below(words[:, 0], len(self.pooled.ops))
             return as_batch(OpSamples(*(part[chosen] for part in self.pooled)))
         _, drawing, _, epoch, index = self.draw_batch(indices)
-        words = self.words(epoch, index, Purpose.STEP, 2)
-        known = random_below(words[:, 0], drawing.steps) * random_below(words[:, 1], 2)
-        known *= drawing.first_step > 0  # without a given row all are filled in together
+        words = self.words(epoch, index, Purpose.ROW, 2)
+        known = random_below(words[:, 0], drawing.num_rows) * random_below(words[:, 1], 2)
+        known *= drawing.given_rows > 0  # without a given row all are filled in together
         return self.batch(self.task.local_rule(), drawing, known)
 
     @cached_property

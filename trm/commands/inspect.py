@@ -104,7 +104,7 @@ def run(args: Arguments) -> int:
 
     (solver,) = args.solvers(args.one_device(), args.steps)
     drawing = solver.draw_worked(solver.task.parsed([args.problem]))
-    number = int(drawing.steps[0])
+    number = int(drawing.num_rows[0])
     if args.row is not None and args.row > number:
         rows = "1 row" if number == 1 else f"{number} rows"
         raise ValueError(
@@ -119,7 +119,7 @@ def run(args: Arguments) -> int:
     by_row = solver.predictor.unit == "row"
     if not by_row and not args.saliency:
         args.refuse("attention is shown only for recursive models", "cell")
-    if args.saliency and not drawing.cells_of_step(row)[0][cell]:
+    if args.saliency and not drawing.cells_of_row(row)[0][cell]:
         raise ValueError(
             f"--saliency explains a cell that row {row + 1} fills in: --cell names another one"
         )
@@ -187,10 +187,10 @@ def _watch(args: Arguments, solver: Solver, drawing: WorkedDrawing, row: int) ->
     """Solve the problem and record every moment."""
     from trm.solving.watching import solve_watched
 
-    problems, number = solver.task.parsed([args.problem]), int(drawing.steps[0])
+    problems, number = solver.task.parsed([args.problem]), int(drawing.num_rows[0])
     moments: list[Moment] = []
     solution = solve_watched(solver, problems, moments.append)
-    answer = np.stack([drawing.cells_of_step(step)[0] for step in range(number)])
+    answer = np.stack([drawing.cells_of_row(row)[0] for row in range(number)])
     if getattr(solver.predictor.model.config, "codes", None):
         met = drawing.masked.repeat(number, axis=0)  # in training all rows were masked
     elif solver.predictor.unit == "canvas" and solver.voting is None:
@@ -206,7 +206,7 @@ def _watch(args: Arguments, solver: Solver, drawing: WorkedDrawing, row: int) ->
 def _above(solution: Solution, drawing: WorkedDrawing, answer: np.ndarray) -> np.ndarray:
     """Return the canvas before each row, uint8 [rows, H, W]: masked there, and blank below."""
     rows = np.arange(drawing.canvases.shape[1])[:, None]
-    above = [rows < int(drawing.row_of_step(step)[0]) for step in range(len(answer))]
+    above = [rows < int(drawing.canvas_row(row)[0]) for row in range(len(answer))]
     met = np.where(drawing.given | np.stack(above), solution.canvas, drawing.canvases)
     return np.where(answer, np.uint8(symbols.MASK), met)
 
@@ -288,7 +288,7 @@ def _signals(watched: Watched) -> Figure | None:
         print_table(("", "correct"), rows, f"decisions of cells while row {row + 1} is filled in")
 
     watched.print_tables.append(show)
-    place = int(watched.drawing.row_of_step(row)[0])
+    place = int(watched.drawing.canvas_row(row)[0])
     title = f"{watched.titles[row]}: decisions of the cells"
     return signals_figure(watched.canvas, place, signals, title)
 
@@ -407,7 +407,7 @@ def _chosen(cell: tuple[int, int] | None, drawing: WorkedDrawing, row: int) -> t
     """Return the cell whose attention is shown, counted from 0."""
     height, width = drawing.canvases.shape[1:]
     if cell is None:
-        cells = np.argwhere(drawing.cells_of_step(row)[0] & (drawing.truth[0] != symbols.BLANK))
+        cells = np.argwhere(drawing.cells_of_row(row)[0] & (drawing.truth[0] != symbols.BLANK))
         return tuple(map(int, cells[len(cells) // 2]))  # type: ignore[return-value]
     if cell[0] > height or cell[1] > width:
         raise ValueError(

@@ -196,7 +196,7 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
             canvas = to_terminal(
                 moment.canvas, given=given, highlight_row=moment.row, confidence=list(confidence)
             )
-            where = Text(f"{name}   {moment.where(int(drawing.steps[0]))}")
+            where = Text(f"{name}   {moment.where(int(drawing.num_rows[0]))}")
             live.update(Group(where, canvas), refresh=True)
             time.sleep(pause)
 

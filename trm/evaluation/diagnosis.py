@@ -266,14 +266,14 @@ def first_wrong_rows(task: Task, drawing: WorkedDrawing, canvases: np.ndarray) -
         canvases: uint8 [B, H, W], the solutions of a model.
     """
     correct = drawing.correct_rows(canvases) | (
-        np.arange(drawing.steps.max()) >= drawing.steps[:, None]
+        np.arange(drawing.num_rows.max()) >= drawing.num_rows[:, None]
     )
     wrong = np.flatnonzero(~correct.all(axis=1))
     if not wrong.size:
         return []
     drawing, canvases = drawing[wrong], canvases[wrong]
-    step = (~correct[wrong]).argmax(axis=1)
-    rows, width, each = drawing.row_of_step(step), canvases.shape[2], np.arange(len(wrong))
+    first = (~correct[wrong]).argmax(axis=1)
+    rows, width, each = drawing.canvas_row(first), canvases.shape[2], np.arange(len(wrong))
     errors = (canvases != drawing.truth)[each, rows]
     columns = width - 1 - errors[:, ::-1].argmax(axis=1)
     signals: list[dict[str, np.ndarray]] = [{} for _ in wrong]

@@ -118,14 +118,15 @@ class GPTPredictor(Predictor):
         found = self._sequences(drawing)
         written = found.log_probs
         canvases = from_sequences(found.ids, height, width)
-        sample, steps = np.arange(B), np.arange(int(drawing.steps.max()))
-        present = steps < drawing.steps[:, None]  # [B, S]
-        rows = (drawing.row_of_step(0)[:, None] + steps).clip(max=height - 1)
+        sample, row = np.arange(B), np.arange(int(drawing.num_rows.max()))
+        present = row < drawing.num_rows[:, None]  # [B, R]
+        rows = (drawing.canvas_row(0)[:, None] + row).clip(max=height - 1)
         by_cell = written[:, 1:-1].reshape(B, height, width + 1)[:, :, :width]
         symbol_log_probs = np.where(present, by_cell.sum(axis=2)[sample[:, None], rows], 0.0)
         # Blank rows that an early end leaves out count as written.
         known = [np.where(np.isneginf(p), 0, p) for p in (written, symbol_log_probs)]
-        symbol_log_probs[sample, drawing.steps - 1] += known[0].sum(axis=-1) - known[1].sum(axis=-1)
+        of_all, of_rows = (part.sum(axis=-1) for part in known)
+        symbol_log_probs[sample, drawing.num_rows - 1] += of_all - of_rows
         confidence = np.where(present, self._calibration(symbol_log_probs), np.float32(1))
         filled = FilledCanvases.begun(drawing)._replace(canvases=canvases, confidence=confidence)
         if not self._halts:

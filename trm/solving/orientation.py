@@ -111,7 +111,7 @@ def _fill_first_rows(solver: Solver, guesses: Sequence[Guess]) -> None:
     if solver.predictor.unit != "row":
         return
     for alike, joined in _batches(guesses):
-        first = replace(joined, heights=joined.first_step + 1)
+        first = replace(joined, heights=joined.given_rows + 1)
         written = solver.predictor.free_running(first, [View()] * len(alike))
         confidence = np.nan_to_num(written.confidence[:, 0]).astype(np.float64)
         for i, guess in enumerate(alike):

@@ -141,7 +141,7 @@ class Predictor(ABC):
             problems: see `in_views`, which counts the steps of equal canvases once.
         """
 
-        def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
+        def fill(inputs: np.ndarray, active: np.ndarray, row: int) -> Prediction:
             numbers = None if rollouts is None else rollouts[active]
             if views is None:
                 return self(inputs, numbers)

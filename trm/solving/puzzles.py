@@ -137,15 +137,17 @@ class PuzzleSolver:
             views_of(voting, size, up, left, height - up - down, width - left - right, False)
             for up, down, left, right in room
         ]
-        of, every, _ = flattened(views)
+        canvas_of, every, _ = flattened(views)
         predictor: Predictor = self.predictor
         if self.surest is not None:
             predictor = SurestFirst(self.predictor, self.surest)
-        seen = in_views(predictor, inputs[of], every, problems=of)
-        voted, decisions = vote_on(voting.vote, seen, of, inputs, self.format.unknown_cells(inputs))
+        seen = in_views(predictor, inputs[canvas_of], every, problems=canvas_of)
+        voted, decisions = vote_on(
+            voting.vote, seen, canvas_of, inputs, self.format.unknown_cells(inputs)
+        )
         agreement = np.array([decision.agreement for decision in decisions], np.float32)
         figures = voted.confidence, voted.steps, voted.settled
-        return SolvedPuzzles(voted.canvases, *figures, np.bincount(of), agreement)
+        return SolvedPuzzles(voted.canvases, *figures, np.bincount(canvas_of), agreement)
 
     def records(self, inputs: np.ndarray, solved: SolvedPuzzles) -> list[dict[str, Any]]:
         """Return a record for JSON of each puzzle: puzzle and solution as text, and figures."""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from trm.solving.predictor import Predictor
 
 OnRow = Callable[[int, np.ndarray], None]
-# Called with canvases, uint8 [N, H, W], their indices in the drawing, int64 [N], and the row step;
-# fills in the masked row of each.
+# Called with canvases, uint8 [N, H, W], their indices in the drawing, int64 [N], and the row, from
+# 0, that is masked; fills in that row of each.
 Fill = Callable[[np.ndarray, np.ndarray, int], "Prediction"]
 
 
@@ -43,14 +43,14 @@ class FilledCanvases(NamedTuple):
     """Canvases filled free-running, with one column of figures for each row."""
 
     canvases: np.ndarray  # uint8 [B, H, W]
-    confidence: np.ndarray  # float32 [B, S], 1 beyond the last row
-    steps: np.ndarray  # int64 [B, S], 0 beyond the last row
-    settled: np.ndarray  # bool [B, S], see `Prediction`; True beyond the last row
+    confidence: np.ndarray  # float32 [B, R], 1 beyond the last row
+    steps: np.ndarray  # int64 [B, R], 0 beyond the last row
+    settled: np.ndarray  # bool [B, R], see `Prediction`; True beyond the last row
 
     @classmethod
     def begun(cls, drawing: Drawing) -> FilledCanvases:
         """Return the canvases of problems before the first row is filled."""
-        shape = len(drawing), int(drawing.steps.max())
+        shape = len(drawing), int(drawing.num_rows.max())
         figures = np.ones(shape, np.float32), np.zeros(shape, np.int64), np.ones(shape, bool)
         return cls(drawing.canvases.copy(), *figures)
 
@@ -59,35 +59,23 @@ def fill_row_by_row(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -
     """Fill every row of every canvas from the operands alone, see `Predictor.free_running`."""
     written = FilledCanvases.begun(drawing)
     canvases = written.canvases
-    for step in range(most := int(drawing.steps.max())):
-        report("rows", step, most, solving=True)
-        active = np.flatnonzero(drawing.steps > step)
-        answer = drawing.cells_of_step(step)[active]
+    for row in range(most := int(drawing.num_rows.max())):
+        report("rows", row, most, solving=True)
+        active = np.flatnonzero(drawing.num_rows > row)
+        answer = drawing.cells_of_row(row)[active]
         inputs = np.where(answer, np.uint8(symbols.MASK), canvases[active])
         if on_row:
             shown = canvases.copy()
             shown[active] = inputs
-            on_row(step, shown)
-        filled = fill(inputs, active, step)
+            on_row(row, shown)
+        filled = fill(inputs, active, row)
         canvases[active] = np.where(answer, filled.canvases, inputs)
-        written.confidence[active, step] = filled.confidence
-        written.steps[active, step] = filled.steps
-        written.settled[active, step] = filled.settled
+        written.confidence[active, row] = filled.confidence
+        written.steps[active, row] = filled.steps
+        written.settled[active, row] = filled.settled
         if on_row:
-            on_row(step, canvases)
+            on_row(row, canvases)
     return written
-
-
-def show_row_by_row(filled: FilledCanvases, drawing: Drawing, on_row: OnRow) -> None:
-    """Call ``on_row`` before and after each row of canvases that were filled all at once."""
-    shown, height = drawing.canvases, drawing.canvases.shape[1]
-    for step in range(int(drawing.steps.max())):  # the last one uncovers all
-        masked = drawing.cells_of_step(step) & (drawing.steps > step)[:, None, None]
-        on_row(step, np.where(masked, np.uint8(symbols.MASK), shown))
-        done = np.arange(height) <= drawing.row_of_step(step)[:, None]
-        done |= (drawing.steps <= step + 1)[:, None]
-        shown = np.where(done[:, :, None], filled.canvases, shown)
-        on_row(step, shown)
 
 
 def in_views(
@@ -122,10 +110,10 @@ def in_views(
             for view, up, left in zip(views, ups, lefts, strict=True)
         ]
         viewed = apply_views(views, inputs)
-    seen = viewed.reshape(len(viewed), -1)
+    different = viewed.reshape(len(viewed), -1)
     if rollouts is not None:
-        seen = np.concatenate([seen, rollouts[:, None]], axis=1)
-    _, first, which = np.unique(seen, axis=0, return_index=True, return_inverse=True)
+        different = np.concatenate([different, rollouts[:, None]], axis=1)
+    _, first, which = np.unique(different, axis=0, return_index=True, return_inverse=True)
     most = max(1, predictor.at_once(*inputs.shape[1:]))
     parts = np.split(first, range(most, len(first), most))
     found = []

@@ -20,9 +20,10 @@ from trm.solving import placement
 from trm.solving.operand_swap import solve_in_both_orders
 from trm.solving.orientation import solve_given
 from trm.solving.predictor import Predictor, Sampling
-from trm.solving.rows import FilledCanvases, show_row_by_row
+from trm.solving.rows import FilledCanvases
 from trm.solving.solution import Solution
 from trm.solving.voting import Decision, Vote, Voting, solve_by_vote
+from trm.solving.watching import show_row_by_row
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ class Solver:
         chains = self.predictor.longest_chain(drawing) if together else None
         solutions = []
         for i, operands in enumerate(problems.to_ints()):
-            n = int(drawing.steps[i])
+            n = int(drawing.num_rows[i])
             reading = self.read(written.canvases[i], None if self.orientation_unknown else operands)
             solutions.append(
                 Solution(
@@ -233,7 +234,7 @@ class Solver:
                     base=self.task.base,
                     canvas=written.canvases[i],
                     given=drawing.given[i],
-                    rows=[int(drawing.row_of_step(k)[i]) for k in range(n)],
+                    rows=[int(drawing.canvas_row(k)[i]) for k in range(n)],
                     row_confidence=confidence[i, :n].tolist(),
                     row_steps=written.steps[i, :n].tolist(),
                     longest_chain=None if chains is None else int(chains[i]),

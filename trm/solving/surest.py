@@ -30,6 +30,7 @@ class SurestFirst(Predictor):
         self.max_steps, self._predictor, self._cells = predictor.max_steps, predictor, cells
 
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
+        """Fill in canvases, whatever is unknown of them."""
         unknown, predict = self.options.unknown(inputs), self._predictor.with_certainty
         return surest_first(predict, inputs, rollouts, unknown, self._cells)
 

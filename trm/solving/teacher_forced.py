@@ -11,12 +11,17 @@ from trm.solving.rows import FilledCanvases, Prediction
 
 
 class TeacherForced(NamedTuple):
-    """Single rows that a model filled, each from the true rows before it: all steps in a batch."""
+    """Single rows that a model filled, each from the true rows before it: all rows in a batch."""
 
-    steps: RowSteps
+    rows: RowSteps
     filled: Prediction
     cell_accuracy: np.ndarray  # float [N], of the masked cells of each row; 1 where there are none
     rows_exact: np.ndarray  # bool [N]
+
+    @property
+    def steps(self) -> RowSteps:
+        """`rows`, by its released name."""
+        return self.rows
 
 
 def teacher_forced(
@@ -36,25 +41,25 @@ def teacher_forced(
             correct rows above them are taken from it, but not those of a model that fills in
             symbols, some of them between rows.
     """
-    steps, size = row_steps(drawing), len(drawing)
-    known = np.zeros(len(steps.step), dtype=bool)
+    rows, size = row_steps(drawing), len(drawing)
+    known = np.zeros(len(rows.row), dtype=bool)
     parts = []
     if written is not None and predictor.unit != "symbol":
         correct_above = np.logical_and.accumulate(drawing.correct_rows(written.canvases), axis=1)
         correct_above = np.pad(correct_above, ((0, 0), (1, 0)), constant_values=True)
-        known = correct_above[steps.problem, steps.step]
-        of, at = steps.problem[known], steps.step[known]
-        cells = np.where(steps.answer[known], written.canvases[of], steps.inputs[known])
+        known = correct_above[rows.problem, rows.row]
+        of, at = rows.problem[known], rows.row[known]
+        cells = np.where(rows.answer[known], written.canvases[of], rows.inputs[known])
         figures = written.confidence[of, at], written.steps[of, at]
         parts.append(Prediction(cells, *figures, settled=written.settled[of, at]))
     order = np.flatnonzero(~known)
-    order = order[steps.step[order].argsort(kind="stable")]
+    order = order[rows.row[order].argsort(kind="stable")]
     for i in range(0, len(order), size):
         report("rows", i, len(order), solving=True)
-        parts.append(predictor(steps.inputs[order[i : i + size]]))
+        parts.append(predictor(rows.inputs[order[i : i + size]]))
     place = np.concatenate([np.flatnonzero(known), order]).argsort()
     filled = Prediction.joined(parts).take(place)
-    correct = (filled.canvases == steps.labels) & steps.answer
-    asked, correct = steps.answer.sum(axis=(1, 2)), correct.sum(axis=(1, 2))
+    correct = (filled.canvases == rows.labels) & rows.answer
+    asked, correct = rows.answer.sum(axis=(1, 2)), correct.sum(axis=(1, 2))
     share = np.divide(correct, asked, out=np.ones(len(asked)), where=asked > 0)
-    return TeacherForced(steps, filled, share, share == 1)
+    return TeacherForced(rows, filled, share, share == 1)

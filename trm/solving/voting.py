@@ -157,10 +157,12 @@ def solve_by_vote(
         return _by_solution(predictor, voting, drawing, views, answers)
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
 
-    def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-        of, every, rollouts = flattened([views[i] for i in active], voting.rollouts)
-        seen = in_views(predictor, inputs[of], every, rollouts, of)
-        voted, found = vote_on(voting.vote, seen, of, inputs, drawing.cells_of_step(step)[active])
+    def fill(inputs: np.ndarray, active: np.ndarray, row: int) -> Prediction:
+        canvas_of, every, rollouts = flattened([views[i] for i in active], voting.rollouts)
+        seen = in_views(predictor, inputs[canvas_of], every, rollouts, canvas_of)
+        voted, found = vote_on(
+            voting.vote, seen, canvas_of, inputs, drawing.cells_of_row(row)[active]
+        )
         for problem, decision in zip(active, found, strict=True):
             decisions[problem].append(decision)
         return voted
@@ -175,11 +177,11 @@ def _by_solution(
     views: list[list[View]],
     answers: Callable[[int, np.ndarray], bool],
 ) -> tuple[FilledCanvases, list[list[Decision]]]:
-    of, every, rollouts = flattened(views, voting.rollouts)
-    alone = predictor.free_running(drawing[of], every, rollouts, of)
+    canvas_of, every, rollouts = flattened(views, voting.rollouts)
+    alone = predictor.free_running(drawing[canvas_of], every, rollouts, canvas_of)
     voted, decisions = FilledCanvases.begun(drawing), []
-    for i, n in enumerate(drawing.steps.tolist()):
-        mine, unknown = np.flatnonzero(of == i), ~drawing.given[i]
+    for i, n in enumerate(drawing.num_rows.tolist()):
+        mine, unknown = np.flatnonzero(canvas_of == i), ~drawing.given[i]
         solved, confidence = alone.canvases[mine], alone.confidence[mine].prod(axis=1)
         confidence = np.where([answers(i, canvas) for canvas in solved], confidence, 0)
         decision = decide(voting.vote, found := solved[:, unknown], confidence)
@@ -193,14 +195,14 @@ def _by_solution(
 
 
 def vote_on(
-    vote: str, seen: Prediction, of: np.ndarray, inputs: np.ndarray, answer: np.ndarray
+    vote: str, seen: Prediction, canvas_of: np.ndarray, inputs: np.ndarray, answer: np.ndarray
 ) -> tuple[Prediction, list[Decision]]:
     """Let the views of B canvases vote on the cells that are filled in.
 
     Args:
         vote: a name in `VOTES`.
         seen: all views, in the frame of their canvas.
-        of: canvas of each view, int64 [V], rising.
+        canvas_of: canvas of each view, int64 [V], rising.
         inputs: canvases, uint8 [B, H, W].
         answer: the cells that are filled in, bool [B, H, W].
 
@@ -210,13 +212,13 @@ def vote_on(
     canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
     settled, decisions = np.empty(len(inputs), dtype=bool), []
     for i, masked in enumerate(answer):
-        one = seen.take(np.flatnonzero(of == i))
+        one = seen.take(np.flatnonzero(canvas_of == i))
         found = one.canvases[:, masked]
         decision = decide(vote, found, one.confidence)
         canvases[i][masked], confidence[i] = found[decision.behind[0]], decision.confidence
         settled[i] = one.settled[decision.behind].all()
         decisions.append(decision)
-    steps = np.bincount(of, weights=seen.steps, minlength=len(inputs)).astype(np.int64)
+    steps = np.bincount(canvas_of, weights=seen.steps, minlength=len(inputs)).astype(np.int64)
     return Prediction(canvases, confidence, steps, settled), decisions
 
 
@@ -330,18 +332,18 @@ def views_of(
 def flattened(
     views: Sequence[list[View]], rollouts: int = 1
 ) -> tuple[np.ndarray, list[View], np.ndarray | None]:
-    """Return the views of all problems one after the other, those of a problem once a rollout.
+    """Return the views of all canvases one after the other, those of a canvas once a rollout.
 
     Args:
-        views: of each problem.
+        views: of each canvas.
         rollouts: of each view.
 
     Returns:
-        The problem of each of V views, int64 [V], the views, and the number of the rollout of each,
+        The canvas of each of V views, int64 [V], the views, and the number of the rollout of each,
         int64 [V]; None in its place if there is one rollout, which has no noise.
     """
     counts = np.array([len(one) for one in views])
-    of = np.arange(len(views)).repeat(rollouts * counts)
+    canvas_of = np.arange(len(views)).repeat(rollouts * counts)
     every = list(chain(*(rollouts * one for one in views)))
     numbers = np.concatenate([np.arange(rollouts).repeat(count) for count in counts])
-    return of, every, numbers if rollouts > 1 else None
+    return canvas_of, every, numbers if rollouts > 1 else None

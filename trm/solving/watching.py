@@ -1,15 +1,22 @@
 """A problem watched while it is solved: the canvas before each row and after each step."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from canvas import symbols
+from canvas.drawing import Drawing
 from canvas.problems import Problems
+from trm.solving.rows import FilledCanvases, OnRow
 from trm.solving.solution import Solution
-from trm.solving.solver import Solver
+
+if TYPE_CHECKING:
+    from trm.solving.solver import Solver
 
 
 class Moment(NamedTuple):
@@ -64,7 +71,7 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
     drawing = solver.draw_worked(problem)
     together = solver.predictor.unit == "canvas" and voting is None
     latest = Moment(drawing.masked[0], 0, None, masked=True)
-    rows = [int(drawing.row_of_step(number)[0]) for number in range(int(drawing.steps[0]))]
+    rows = [int(drawing.canvas_row(number)[0]) for number in range(int(drawing.num_rows[0]))]
 
     def on_row(number: int, canvases: np.ndarray) -> None:
         nonlocal latest
@@ -78,7 +85,7 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
         if together:
             filled, sure = drawing.unknown[0], {row: float(confidence[0, row]) for row in rows}
         else:
-            filled = drawing.cells_of_step(latest.number - 1)[0]
+            filled = drawing.cells_of_row(latest.number - 1)[0]
             sure = {rows[latest.number - 1]: float(confidence[0])}
         sure = {row: value for row, value in sure.items() if not np.isnan(value)}
         canvas = np.where(filled, cells[0], latest.canvas)
@@ -93,3 +100,15 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
         show(latest)
     (solution,) = solver.solve_drawing(problem, drawing)
     return solution
+
+
+def show_row_by_row(filled: FilledCanvases, drawing: Drawing, on_row: OnRow) -> None:
+    """Call ``on_row`` before and after each row of canvases that were filled all at once."""
+    shown, height = drawing.canvases, drawing.canvases.shape[1]
+    for row in range(int(drawing.num_rows.max())):  # the last one uncovers all
+        masked = drawing.cells_of_row(row) & (drawing.num_rows > row)[:, None, None]
+        on_row(row, np.where(masked, np.uint8(symbols.MASK), shown))
+        done = np.arange(height) <= drawing.canvas_row(row)[:, None]
+        done |= (drawing.num_rows <= row + 1)[:, None]
+        shown = np.where(done[:, :, None], filled.canvases, shown)
+        on_row(row, shown)

@@ -42,7 +42,7 @@ def task_classes(task: Task, names: Iterable[str]) -> Mapping[str, int]:
 
 
 def draw_classes(
-    task: Task, names: Iterable[str], drawing: WorkedDrawing, step: np.ndarray | None
+    task: Task, names: Iterable[str], drawing: WorkedDrawing, row: np.ndarray | None
 ) -> list[np.ndarray]:
     """Draw the class of each sub-task in every cell, uint8 [B, H, W] each.
 
@@ -50,10 +50,10 @@ def draw_classes(
         task: see `task_classes`.
         names: of sub-tasks.
         drawing: the worked solutions.
-        step: int64 [B], the row step of each; classes in rows below it are `UNDEFINED`. None: all
-            rows are written.
+        row: int64 [B], the row to be filled in of each, from 0; classes in rows below it are
+            `UNDEFINED`. None: all rows are written.
     """
-    maps = draw_subtasks(task.local_rule(), drawing, step, written=True)
+    maps = draw_subtasks(task.local_rule(), drawing, row, written=True)
     return [maps[name] for name in names]
 
 

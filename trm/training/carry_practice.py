@@ -60,17 +60,17 @@ class CarryPractice:
             most = np.maximum(most, count)
         return problems
 
-    def steps(self, problems: Problems, words: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """Return the row step of each sample, int64 [B]: that of most narrow carries, if chosen.
+    def rows(self, problems: Problems, words: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return the row of each sample, int64 [B]: that of most narrow carries, if chosen.
 
         Args:
             problems: of `mixed`.
             words: the same as there.
-            steps: row steps of the samples that are not chosen, int64 [B].
+            rows: of the samples that are not chosen, int64 [B].
         """
         share, tie = random_shares(words).T
         counts = narrow_carries(*problems.operands)
         most = counts == counts.max(axis=1, keepdims=True)
         nth = (tie * most.sum(axis=1)).astype(np.int64)  # among equals
         best = (most.cumsum(axis=1) > nth[:, None]).argmax(axis=1)
-        return np.where(share < self.share, best, steps)
+        return np.where(share < self.share, best, rows)

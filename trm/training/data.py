@@ -24,6 +24,7 @@ from trm.training.carry_practice import CarryPractice
 from trm.training.configs import NegativesConfig, check_range
 from trm.training.curriculum import Curriculum, Stage
 from trm.training.mixture import Mixture
+from trm.training.negatives import SamplesWithNegatives
 from trm.training.priming import PrimedProblems, Priming
 from trm.training.samples import RowStepSamples, Samples, SolvedProblems, TrainingSamples
 
@@ -231,20 +232,23 @@ class CanvasDataModule(EpochDataModule):
                 f"{self.task.name} {self.task.digits_in_words} has {needed} symbols, and the "
                 f"network is built for {there}: set vocab_size={needed} in its config"
             )
-        self.check_samples(module.samples)
+        self.samples_of(module.samples)
         self.check_memory(module.samples)
 
-    def check_samples(self, kind: type[TrainingSamples]) -> None:
-        """Check that settings of samples are for those that the module trains on.
+    def samples_of(self, kind: type[TrainingSamples]) -> Any:
+        """Return the samples of a module, or with negatives those that have them.
 
         Raises:
-            ValueError: they are for another kind.
+            ValueError: the module is not trained on row steps.
         """
-        if self.negatives and kind is not RowStepSamples:
+        if not self.negatives:
+            return kind
+        if kind is not RowStepSamples:
             raise ValueError(
                 "data.negatives are for recursive transformers, which are trained on row steps: "
                 "leave them out"
             )
+        return SamplesWithNegatives
 
     def setup(self, stage: str) -> None:
         self.stage = stage
@@ -281,7 +285,8 @@ class CanvasDataModule(EpochDataModule):
         if memory is None or self.batch_size < _LARGE:
             return
         size = self.batch_size
-        data: Any = kind(self.task, self.canvas, "train", self.seed, size, size, **self._of_samples)
+        of = self.task, self.canvas, "train", self.seed, size, size
+        data = self.samples_of(kind)(*of, **self._of_samples)
         data.__getitems__(range(_MEASURED))  # objects created once do not belong to the batch
         tracemalloc.start()
         try:
@@ -320,7 +325,7 @@ class CanvasDataModule(EpochDataModule):
         kind: Any = getattr(module, "samples", RowStepSamples)
         size = self.batch_size * self.batches_per_epoch
         of = self.task, self.canvas, "train", self.seed, size, self.batch_size
-        return self._loader(kind(*of, **self._of_samples))
+        return self._loader(self.samples_of(kind)(*of, **self._of_samples))
 
     @property
     def _of_samples(self) -> dict[str, Any]:
@@ -331,7 +336,6 @@ class CanvasDataModule(EpochDataModule):
         module = self.trainer.lightning_module if self.trainer else None
         if (auxiliary := getattr(module, "auxiliary_config", None)) is not None:
             parts["auxiliary"] = auxiliary
-        self.check_samples(getattr(module, "samples", RowStepSamples))
         if self.negatives:
             parts["negatives"] = self.negatives
         return {"transform": self.transform, **parts}

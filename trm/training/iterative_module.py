@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from lightning.fabric.utilities import move_data_to_device
 
-from augment.views import View, apply_views
+from augment.views import View
 from canvas.choices import check_choice
 from canvas.drawing import RowSteps, WorkedDrawing, row_steps
 from canvas.problems import Problems
@@ -21,7 +21,7 @@ from trm.training.canvas_module import Calibrate, CanvasModule, Means
 from trm.training.carry import Carry, carried_step
 from trm.training.configs import DepthConfig, check_range
 from trm.training.data import CanvasDataModule
-from trm.training.negatives import with_own_rows
+from trm.training.negatives import turned_metrics, with_own_rows
 from trm.training.random_bits import random_bits
 from trm.training.step import LOSSES, Objective, fresh_step
 
@@ -163,10 +163,10 @@ class IterativeModule(CanvasModule):
         return self.loss_of(_one_row_each(drawing)), len(drawing)
 
     @torch.no_grad()
-    def loss_of(self, steps: Any) -> float:
+    def loss_of(self, samples: Any) -> float:
         """Return the loss on samples with ``inputs``, ``labels`` and ``answer``, [B, H, W] each."""
         batch = {
-            name: torch.from_numpy(getattr(steps, name)).to(self.device)
+            name: torch.from_numpy(getattr(samples, name)).to(self.device)
             for name in ("inputs", "labels", "answer")
         }
         free, supervised = self.depth.middle
@@ -176,32 +176,19 @@ class IterativeModule(CanvasModule):
         return float(metrics["loss"])
 
     def more_metrics(self, drawing: WorkedDrawing, forced: TeacherForced) -> Means:
-        """Return metrics of the confidence, if turned canvases teach it.
-
-        - ``confidence_correct``: mean confidence of correct rows.
-        - ``confidence_turned``: that of the same row steps, one of each problem, turned.
-        - ``turned_rejected``: share of these that the model predicts to be incorrect.
-        """
+        """Return `turned_metrics`, if turned canvases teach the confidence."""
         if not (names := self._turning):
             return {}
-        views = [View(names[i % len(names)]) for i in range(len(drawing))]
-        turned = self.predictor()(apply_views(views, _one_row_each(drawing).inputs)).confidence
-        metrics = {
-            "confidence_turned": (turned.mean(), len(turned)),
-            "turned_rejected": ((turned <= 0.5).mean(), len(turned)),
-        }
-        if len(correct := forced.filled.confidence[forced.rows_exact]):
-            metrics["confidence_correct"] = (correct.mean(), len(correct))
-        return metrics
+        return turned_metrics(self.predictor(), _one_row_each(drawing).inputs, names, forced)
 
     def score_for_calibration(self, batch: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         # The head's share of the confidence has no calibration, so the rows are solved once more.
-        steps = self.steps_of(batch)
-        found = in_views(self.predictor(np.asarray), steps.inputs, [View()] * len(steps.inputs))
-        correct = (found.canvases == steps.labels) | ~steps.answer
+        samples = self.samples_of(batch)
+        found = in_views(self.predictor(np.asarray), samples.inputs, [View()] * len(samples.inputs))
+        correct = (found.canvases == samples.labels) | ~samples.answer
         return self.score(batch, "validation"), found.confidence, correct.all(axis=(1, 2))
 
-    def steps_of(self, batch: tuple[Problems, WorkedDrawing]) -> Any:
+    def samples_of(self, batch: tuple[Problems, WorkedDrawing]) -> Any:
         """Return the samples of a validation: ``inputs``, ``labels``, ``answer``, [B, H, W]."""
         return row_steps(batch[1])
 
@@ -221,4 +208,4 @@ class IterativeModule(CanvasModule):
 
 def _one_row_each(drawing: WorkedDrawing) -> RowSteps:
     """Return a row step of each problem, whatever the batches and devices."""
-    return row_steps(drawing, drawing.truth.sum(axis=(1, 2), dtype=np.int64) % drawing.steps)
+    return row_steps(drawing, drawing.truth.sum(axis=(1, 2), dtype=np.int64) % drawing.num_rows)

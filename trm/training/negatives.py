@@ -16,18 +16,23 @@ kind `own` has a row above that the model wrote, see `with_own_rows`.
 """
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 
 import numpy as np
 import torch
 
+from augment.views import View, apply_views
 from canvas.drawing import RowSteps, WorkedDrawing
 from canvas.problems import Problems, random_below, random_shares, split_of
 from canvas.symbols import BLANK, MASK, Alphabet, digits_of, ids_of
 from canvas.task import Task
 from trm.models.iterative import Batch, IterativeModel
+from trm.solving.predictor import Predictor
+from trm.solving.teacher_forced import TeacherForced
 from trm.training.configs import NegativesConfig
+from trm.training.random_bits import Purpose
+from trm.training.samples import SHOWN, RowStepSamples, TrainingBatch, corner, whole_rows
 
 WORDS = 4  # random words of a sample
 
@@ -65,6 +70,90 @@ def draw_kinds(negatives: NegativesConfig, words: np.ndarray) -> np.ndarray:
     return np.where(kind > len(shares), SampleKind.NONE, kind)
 
 
+@dataclass(eq=False)
+class SamplesWithNegatives(RowStepSamples):
+    """Batches of row steps, a share of which teach the confidence alone.
+
+    A batch also has ``correct``: bool [B], whether the canvas is upright and its rows are correct;
+    and, with a share of ``own``, ``above``: bool [B, H, W], the row above, which the model is to
+    fill in first. Only turned and guessed samples are transformed.
+    """
+
+    negatives: NegativesConfig = field(default_factory=NegativesConfig)
+
+    def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
+        problems, drawing, inserted, epoch, index = self.draw_batch(indices)
+        rows, kind = self.random_rows(problems, drawing, epoch, index), self.kinds_of(epoch, index)
+        words = self.words(epoch, index, Purpose.NEGATIVE, WORDS)
+        rows = with_incorrect_rows(self.task, problems, drawing, rows, kind, words)
+        arrays = self.on_canvases(rows, drawing, inserted, epoch)
+        given = inserted(drawing.given, False)
+        arrays, correct = self._with_turned(arrays, given, kind, epoch, index)
+        batch = self.as_batch(arrays, epoch, index) | {"correct": torch.from_numpy(correct)}
+        if self.negatives.own:
+            own = (kind == SampleKind.OWN) & (rows.row > 0)
+            above = drawing.cells_of_row(rows.row - 1) & own[:, None, None]
+            batch["above"] = torch.from_numpy(whole_rows(inserted, above))
+        return batch
+
+    def kinds_of(self, epoch: int, index: np.ndarray) -> np.ndarray:
+        """Return the `SampleKind` of each sample, int64 [B]."""
+        return draw_kinds(self.negatives, self.words(epoch, index, Purpose.NEGATIVE, WORDS))
+
+    def shown(self, indices: Sequence[int]) -> tuple[np.ndarray, list[str]]:
+        """Return inputs of a batch to look at, uint8 [N, H, W], and what each of them is.
+
+        They are two samples of every kind, and so many more that at least `SHOWN` are shown.
+        """
+        batch, epoch = self.__getitems__(indices), indices[0] // self.size
+        kinds = self.kinds_of(epoch, np.asarray(indices) % self.size)
+        found = [np.flatnonzero(kinds == kind)[:2] for kind in SampleKind]
+        number = max(2, SHOWN - sum(map(len, found[1:])))
+        found[0] = np.flatnonzero(kinds == SampleKind.NONE)[:number]
+        chosen = np.concatenate(found)
+        notes = ["" if one else "\nconfidence alone" for one in batch["correct"][chosen].tolist()]
+        names = [SampleKind(kinds[i]).label + note for i, note in zip(chosen, notes, strict=True)]
+        return batch["inputs"].numpy()[chosen], names
+
+    def _with_turned(
+        self,
+        arrays: list[np.ndarray],
+        given: np.ndarray,
+        kind: np.ndarray,
+        epoch: int,
+        index: np.ndarray,
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """Transform the turned and the guessed samples of a batch.
+
+        Args:
+            arrays: inputs, labels, answer and further maps, [B, H, W] each.
+            given: given cells, bool [B, H, W].
+            kind: `SampleKind` of each sample, int64 [B].
+            epoch, index: of the samples.
+
+        Returns:
+            The arrays with them, and whether each canvas is upright and correct, bool [B].
+        """
+        arrays = [part.copy() for part in arrays]
+        inputs, labels, answer, *_ = arrays
+        correct = ((inputs == labels) | answer).all(axis=(1, 2))
+        turned = np.flatnonzero((kind == SampleKind.TURNED) | (kind == SampleKind.GUESSED))
+        if not len(turned):
+            return arrays, correct
+        before = [part[turned] for part in arrays]
+        with_given = [*before, given[turned].view(np.uint8)]
+        *after, still_given = self._transformed(with_given, epoch, index[turned])
+        row = answer[turned].any(axis=2).argmax(axis=1) - corner(labels[turned])[:, 0]
+        guess = (kind[turned] == SampleKind.GUESSED)[:, None, None]
+        guessed = masked_at(row, after[0], after[2], still_given.view(np.bool_))
+        after[0] = np.where(guess, guessed[0], after[0])
+        after[2] = np.where(guess, guessed[1], after[2])
+        for part, result in zip(arrays, after, strict=True):
+            part[turned] = result
+        correct[turned] = shifted(before[:2], after[:2])
+        return arrays, correct
+
+
 # Incorrect rows above
 
 
@@ -72,7 +161,7 @@ def with_incorrect_rows(
     task: Task,
     problems: Problems,
     drawing: WorkedDrawing,
-    steps: RowSteps,
+    rows: RowSteps,
     kind: np.ndarray,
     words: np.ndarray,
 ) -> RowSteps:
@@ -84,25 +173,24 @@ def with_incorrect_rows(
         task: of the problems.
         problems: B problems.
         drawing: their solutions.
-        steps: one row step of each.
+        rows: one row step of each.
         kind: of each sample, int64 [B].
         words: random, [B, `WORDS`].
     """
-    row = np.arange(steps.inputs.shape[1])
-    above = row < drawing.row_of_step(steps.step)[:, None]
+    above = np.arange(rows.inputs.shape[1]) < drawing.canvas_row(rows.row)[:, None]
     written = above[:, :, None] & drawing.unknown  # cells of rows that a model writes
-    inputs = steps.inputs.copy()
+    inputs = rows.inputs.copy()
     if len(index := np.flatnonzero(kind == SampleKind.OTHER)):
         others = other_problems(problems[index], words[index])
         _, height, width = inputs.shape
         place = drawing.top[index], drawing.left[index]
-        rows = task.canvas_layout.draw_worked(others, height, width, *place).truth
+        other = task.canvas_layout.draw_worked(others, height, width, *place).truth
         # Rows of held-out problems stay unseen.
         shown = written[index] & (split_of(others) == 0)[:, None, None]
-        inputs[index] = np.where(shown, rows, inputs[index])
+        inputs[index] = np.where(shown, other, inputs[index])
     digits = written & (kind == SampleKind.DIGIT)[:, None, None]
     digits &= digits_of(task.base)[inputs] >= 0
-    return steps._replace(inputs=_change_a_digit(inputs, digits, task.base, words))
+    return rows._replace(inputs=_change_a_digit(inputs, digits, task.base, words))
 
 
 def other_problems(problems: Problems, words: np.ndarray) -> Problems:
@@ -188,12 +276,6 @@ def shifted(before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> np.nda
     return same
 
 
-def corner(cells: np.ndarray) -> np.ndarray:
-    """Return the first non-blank row and column of canvases, uint8 [B, H, W]: int64 [B, 2]."""
-    shown = cells != BLANK
-    return np.stack([shown.any(axis=2).argmax(axis=1), shown.any(axis=1).argmax(axis=1)], axis=1)
-
-
 @torch.no_grad()
 def with_own_rows(
     model: IterativeModel, batch: Batch, steps: int, unwritten: tuple[int, int] = (BLANK, MASK)
@@ -226,3 +308,29 @@ def with_own_rows(
     correct = batch["correct"].clone()
     correct[chosen] &= ((own == labels) | ~above).flatten(1).all(1)
     return {**batch, "inputs": inputs, "correct": correct}
+
+
+def turned_metrics(
+    predictor: Predictor, inputs: np.ndarray, symmetries: Sequence[str], forced: TeacherForced
+) -> dict[str, tuple[float, int]]:
+    """Return metrics of the confidence in turned canvases, and the number each of them is over.
+
+    - ``confidence_correct``: mean confidence of correct rows.
+    - ``confidence_turned``: that of the same row steps, one of each problem, turned.
+    - ``turned_rejected``: share of these that the model predicts to be incorrect.
+
+    Args:
+        predictor: of the model.
+        inputs: upright row steps, one of each problem, uint8 [B, H, W].
+        symmetries: by which they are turned, one after the other.
+        forced: upright rows of the same problems, filled in.
+    """
+    views = [View(symmetries[i % len(symmetries)]) for i in range(len(inputs))]
+    turned = predictor(apply_views(views, inputs)).confidence
+    metrics = {
+        "confidence_turned": (float(turned.mean()), len(turned)),
+        "turned_rejected": (float((turned <= 0.5).mean()), len(turned)),
+    }
+    if len(correct := forced.filled.confidence[forced.rows_exact]):
+        metrics["confidence_correct"] = (float(correct.mean()), len(correct))
+    return metrics

@@ -94,7 +94,7 @@ class PuzzleModule(IterativeModule):
     def predictor(self, calibration: Calibrate | None = None) -> IterativePredictor:
         return super().predictor(calibration).with_options(unknown=self.data.format.unknown_cells)
 
-    def steps_of(self, batch: PuzzleBatch) -> PuzzleBatch:  # type: ignore[override]
+    def samples_of(self, batch: PuzzleBatch) -> PuzzleBatch:  # type: ignore[override]
         return batch
 
     def solver(self) -> PuzzleSolver:

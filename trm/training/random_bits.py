@@ -18,7 +18,7 @@ class Purpose(IntEnum):
     Purpose 0 is its problem.
     """
 
-    STEP = 1  # the row that is masked
+    ROW = 1  # the one that is masked
     PLACE = 2  # on the canvas, and those of blank rows and columns
     TRANSFORM = 3
     MARGIN = 4  # of the canvas

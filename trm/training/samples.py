@@ -17,27 +17,27 @@ from torch.utils.data import Dataset
 
 from augment.transforms import SampleTransform
 from canvas.canvas_size import Blanks, Canvas, Insertion
-from canvas.drawing import IGNORE, UNDEFINED, WorkedDrawing, at_writers, row_steps, sequences
+from canvas.drawing import (
+    IGNORE,
+    UNDEFINED,
+    RowSteps,
+    WorkedDrawing,
+    at_writers,
+    row_steps,
+    sequences,
+)
 from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
 from trm.families import moved
 from trm.training.auxiliary import draw_classes
-from trm.training.configs import AuxiliaryConfig, NegativesConfig
+from trm.training.configs import AuxiliaryConfig
 from trm.training.mixture import Mixture
-from trm.training.negatives import (
-    WORDS,
-    SampleKind,
-    corner,
-    draw_kinds,
-    masked_at,
-    shifted,
-    with_incorrect_rows,
-)
 from trm.training.random_bits import Purpose
 
 TrainingBatch = dict[str, Any]
+SHOWN = 8  # samples of a batch to look at
 
 SHIFTS_ALONE = (
     "data.transforms turn or reflect canvases, but a GPT writes from the lowest digit up, row "
@@ -128,7 +128,7 @@ class TrainingSamples(Samples):
         drawing: WorkedDrawing,
         inserted: Insertion,
         epoch: int,
-        step: np.ndarray | None = None,
+        row: np.ndarray | None = None,
     ) -> list[np.ndarray]:
         """Draw the classes that auxiliary heads learn in an epoch: uint8 [B, H, W] each.
 
@@ -137,7 +137,7 @@ class TrainingSamples(Samples):
         names = self.auxiliary.at(epoch, self.epochs)
         if not names:
             return []
-        classes = draw_classes(self.task, names, drawing, step)
+        classes = draw_classes(self.task, names, drawing, row)
         return [inserted(of_name, UNDEFINED) for of_name in classes]
 
     def _transformed(
@@ -168,112 +168,58 @@ class RowStepSamples(TrainingSamples):
     [B, H, W], the masked cells, and ``seeds``: int64 [B], of the model's random numbers. As long as
     there are auxiliary losses, it has ``auxiliary``: uint8 [B, H, W, N], the class of each sub-task
     in the masked cells, elsewhere `UNDEFINED`.
-
-    With ``negatives`` it has ``correct``: bool [B], whether the canvas is upright and its rows are
-    correct; and, with a share of ``own``, ``above``: bool [B, H, W], the row above, which the model
-    is to fill in first. Only turned and guessed samples are transformed then.
     """
-
-    negatives: NegativesConfig | None = None
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         problems, drawing, inserted, epoch, index = self.draw_batch(indices)
-        step = random_below(self.words(epoch, index, Purpose.STEP, 1)[:, 0], drawing.steps)
+        rows = self.random_rows(problems, drawing, epoch, index)
+        arrays = self.on_canvases(rows, drawing, inserted, epoch)
+        return self.as_batch(self._transformed(arrays, epoch, index), epoch, index)
+
+    def random_rows(
+        self, problems: Problems, drawing: WorkedDrawing, epoch: int, index: np.ndarray
+    ) -> RowSteps:
+        """Return one row step of each problem."""
+        row = random_below(self.words(epoch, index, Purpose.ROW, 1)[:, 0], drawing.num_rows)
         if practice := self.mixture.practice:
-            step = practice.steps(problems, self.words(epoch, index, Purpose.PRACTICE, 2), step)
-        steps = row_steps(drawing, step)
-        kind = self.kinds_of(epoch, index)
-        if self.negatives:
-            words = self.words(epoch, index, Purpose.NEGATIVE, WORDS)
-            steps = with_incorrect_rows(self.task, problems, drawing, steps, kind, words)
-        inputs, labels = inserted(steps.inputs, BLANK), inserted(steps.labels, BLANK)
-        answer = _whole_rows(inserted, steps.answer)
+            row = practice.rows(problems, self.words(epoch, index, Purpose.PRACTICE, 2), row)
+        return row_steps(drawing, row)
+
+    def on_canvases(
+        self, rows: RowSteps, drawing: WorkedDrawing, inserted: Insertion, epoch: int
+    ) -> list[np.ndarray]:
+        """Return inputs, labels, answer and auxiliary classes with blank lines, [B, H, W] each."""
+        inputs, labels = inserted(rows.inputs, BLANK), inserted(rows.labels, BLANK)
+        answer = whole_rows(inserted, rows.answer)
         inputs[answer] = MASK
-        learned = self._auxiliary(drawing, inserted, epoch, steps.step)
-        arrays = [inputs, labels, answer, *learned]
-        more = {}
-        if self.negatives:
-            given = inserted(drawing.given, False)
-            arrays, more["correct"] = self._with_turned(arrays, given, kind, epoch, index)
-            if self.negatives.own:
-                own = (kind == SampleKind.OWN) & (steps.step > 0)
-                above = drawing.cells_of_step(steps.step - 1) & own[:, None, None]
-                more["above"] = _whole_rows(inserted, above)
-        else:
-            arrays = self._transformed(arrays, epoch, index)
+        return [inputs, labels, answer, *self._auxiliary(drawing, inserted, epoch, rows.row)]
+
+    def as_batch(self, arrays: list[np.ndarray], epoch: int, index: np.ndarray) -> TrainingBatch:
+        """Return the result of `on_canvases`, perhaps transformed, as tensors."""
         inputs, labels, answer, *learned = arrays
-        batch = {"inputs": inputs, "labels": labels, "answer": answer, **more}
+        batch = {"inputs": inputs, "labels": labels, "answer": answer}
         batch["seeds"] = self.keys_of(epoch, index, Purpose.MODEL).view(np.int64)
         if learned:
             classes = np.stack(learned, axis=-1)
             batch["auxiliary"] = np.where(answer[..., None], classes, np.uint8(UNDEFINED))
         return {name: torch.from_numpy(array) for name, array in batch.items()}
 
-    def kinds_of(self, epoch: int, index: np.ndarray) -> np.ndarray:
-        """Return the `SampleKind` of each sample, int64 [B]."""
-        if self.negatives is None:
-            return np.full(len(index), SampleKind.NONE)
-        return draw_kinds(self.negatives, self.words(epoch, index, Purpose.NEGATIVE, WORDS))
-
-    def shown(self, indices: Sequence[int], each: int = 2) -> tuple[np.ndarray, list[str]]:
-        """Return inputs of a batch to look at, uint8 [N, H, W], and what each of them is.
-
-        They are ``each`` samples of every kind, and so many more that at least eight are shown.
-        """
-        batch, epoch = self.__getitems__(indices), indices[0] // self.size
-        kinds = self.kinds_of(epoch, np.asarray(indices) % self.size)
-        found = [np.flatnonzero(kinds == kind)[:each] for kind in SampleKind]
-        number = max(each, 8 - sum(map(len, found[1:])))
-        found[0] = np.flatnonzero(kinds == SampleKind.NONE)[:number]
-        chosen = np.concatenate(found)
-        learned = batch.get("correct", torch.ones(len(kinds), dtype=torch.bool))
-        notes = ["" if one else "\nconfidence alone" for one in learned[chosen].tolist()]
-        names = [SampleKind(kinds[i]).label + note for i, note in zip(chosen, notes, strict=True)]
-        return batch["inputs"].numpy()[chosen], names
-
-    def _with_turned(
-        self,
-        arrays: list[np.ndarray],
-        given: np.ndarray,
-        kind: np.ndarray,
-        epoch: int,
-        index: np.ndarray,
-    ) -> tuple[list[np.ndarray], np.ndarray]:
-        """Transform the turned and the guessed samples of a batch.
-
-        Args:
-            arrays: inputs, labels, answer and further maps, [B, H, W] each.
-            given: given cells, bool [B, H, W].
-            kind: `SampleKind` of each sample, int64 [B].
-            epoch, index: of the samples.
-
-        Returns:
-            The arrays with them, and whether each canvas is upright and correct, bool [B].
-        """
-        arrays = [part.copy() for part in arrays]
-        inputs, labels, answer, *_ = arrays
-        correct = ((inputs == labels) | answer).all(axis=(1, 2))
-        turned = np.flatnonzero((kind == SampleKind.TURNED) | (kind == SampleKind.GUESSED))
-        if not len(turned):
-            return arrays, correct
-        before = [part[turned] for part in arrays]
-        with_given = [*before, given[turned].view(np.uint8)]
-        *after, still_given = self._transformed(with_given, epoch, index[turned])
-        row = answer[turned].any(axis=2).argmax(axis=1) - corner(labels[turned])[:, 0]
-        guess = (kind[turned] == SampleKind.GUESSED)[:, None, None]
-        guessed = masked_at(row, after[0], after[2], still_given.view(np.bool_))
-        after[0] = np.where(guess, guessed[0], after[0])
-        after[2] = np.where(guess, guessed[1], after[2])
-        for part, result in zip(arrays, after, strict=True):
-            part[turned] = result
-        correct[turned] = shifted(before[:2], after[:2])
-        return arrays, correct
+    def shown(self, indices: Sequence[int]) -> tuple[np.ndarray, list[str]]:
+        """Return inputs of a batch to look at, uint8 [N, H, W], and what each of them is."""
+        inputs: np.ndarray = self.__getitems__(indices)["inputs"].numpy()[:SHOWN]
+        return inputs, ["row step"] * len(inputs)
 
 
-def _whole_rows(inserted: Insertion, cells: np.ndarray) -> np.ndarray:
+def whole_rows(inserted: Insertion, cells: np.ndarray) -> np.ndarray:
     """Return cells of single rows, bool [B, H, W], with blank cells inserted into these rows."""
     moved = inserted(cells, False)
     return moved | (inserted.blank & moved.any(axis=2, keepdims=True))
+
+
+def corner(cells: np.ndarray) -> np.ndarray:
+    """Return the first non-blank row and column of canvases, uint8 [B, H, W]: int64 [B, 2]."""
+    shown = cells != BLANK
+    return np.stack([shown.any(axis=2).argmax(axis=1), shown.any(axis=1).argmax(axis=1)], axis=1)
 
 
 class SequenceSamples(TrainingSamples):
@@ -293,7 +239,7 @@ class SequenceSamples(TrainingSamples):
         truth, given = inserted(drawing.truth, BLANK), inserted(drawing.given, False)
         # Nothing before an inserted blank row predicts it.
         given |= (inserted.rows < 0)[:, :, None]
-        first = inserted.row(drawing.row_of_step(0))
+        first = inserted.row(drawing.canvas_row(0))
         learned = self._auxiliary(drawing, inserted, epoch)
         if self.transform is not None:
             # All of a solution's space stays on the canvas, as in votes: the place of the operands
@@ -308,7 +254,7 @@ class SequenceSamples(TrainingSamples):
                 if (np.roll(cells, shift, (0, 1)) != result).any():
                     raise ValueError(SHIFTS_ALONE)
             first = first + shifts[:, 0]
-        top = first - drawing.first_step
+        top = first - drawing.given_rows
         ids, labels = sequences(replace(drawing, truth=truth, given=given, top=top))
         batch = {"ids": torch.from_numpy(ids), "labels": torch.from_numpy(labels)}
         if learned:

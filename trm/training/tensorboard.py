@@ -25,6 +25,7 @@ from trm.io.files import write_text
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.configs import check_range
 from trm.training.loggers import IDS, run_ids, without_run
+from trm.training.negatives import SamplesWithNegatives
 from trm.training.runs import CONFIG
 from trm.training.samples import RowStepSamples
 
@@ -203,7 +204,7 @@ class Pictures(L.Callback):
         """Draw samples of training from an index on; None: they are not augmented."""
         if not isinstance(data, RowStepSamples) or (
             data.transform is None
-            and data.negatives is None
+            and not isinstance(data, SamplesWithNegatives)
             and not any(vars(data.blanks).values())
         ):
             return None
@@ -225,12 +226,12 @@ class Pictures(L.Callback):
 
     def _draw_rows(self, trainer: L.Trainer, module: CanvasModule) -> None:
         chosen = chosen_rows(self._parts, self.num_samples)
-        names, steps, given = [], [], []
+        names, rows, given = [], [], []
         for part, i in chosen.values():
             names.append(title(module.data.task, part, i))
-            steps.append([each[i : i + 1] for each in part.forced.steps])
-            given.append(part.drawing.given[part.forced.steps.problem[i]])
-        shown = RowSteps(*map(np.concatenate, zip(*steps, strict=True)))
+            rows.append([each[i : i + 1] for each in part.forced.rows])
+            given.append(part.drawing.given[part.forced.rows.problem[i]])
+        shown = RowSteps(*map(np.concatenate, zip(*rows, strict=True)))
         seen = module.predictor().trace(shown.inputs, shown.labels)
         image = pixels(sample_panels(shown, np.stack(given), seen, names))
         for tag, panel in zip(chosen, np.split(image, len(chosen)), strict=True):
@@ -238,9 +239,9 @@ class Pictures(L.Callback):
 
     def _draw_steps(self, trainer: L.Trainer, module: CanvasModule) -> None:
         """Draw the accuracy of rows after each supervision step, if the model has steps."""
-        predictor, steps = module.predictor(), self._parts[0].forced.steps
+        predictor, rows = module.predictor(), self._parts[0].forced.rows
         if predictor.unit == "row":
-            seen = predictor.trace(steps.inputs[:_TRACED], steps.labels[:_TRACED])
+            seen = predictor.trace(rows.inputs[:_TRACED], rows.labels[:_TRACED])
             figure = steps_figure(np.stack([curve.correct for curve in seen.curves], axis=1))
             add_image(trainer, "figures/supervision_steps", pixels(figure))
 
@@ -284,9 +285,9 @@ def title(task: Task, part: Validated, row: int) -> str:
 
     Example: ``12 × 34   row 1 of 3: partial product``.
     """
-    drawing, problem = part.drawing, part.forced.steps.problem[row]
-    step = part.forced.steps.step[row]
+    drawing, problem = part.drawing, part.forced.rows.problem[row]
+    number = part.forced.rows.row[row]
     name = task.names(part.problems)[problem].replace("x", "×")
     name = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
-    kind = ROW_KINDS[drawing.kinds[problem, drawing.first_step[problem] + step]]
-    return f"{name}   row {step + 1} of {drawing.steps[problem]}: {kind}"
+    kind = ROW_KINDS[drawing.kinds[problem, drawing.given_rows[problem] + number]]
+    return f"{name}   row {number + 1} of {drawing.num_rows[problem]}: {kind}"

@@ -80,7 +80,7 @@ def test_rules_write_solutions_within_their_reachable_inputs(name: str) -> None:
         count, around = draw.randint(2, most), tuple(map(draw.randrange, (4, 4, 3)))
         operands = [tuple(operand() for _ in range(count)) for _ in range(15)]
         drawing = drawn(task, operands, around)
-        some = np.array([draw.randrange(n) for n in drawing.steps])
+        some = np.array([draw.randrange(n) for n in drawing.num_rows])
         for rows in (None, some):
             found = drawn_cell_inputs(rule, drawing, rows)
             asked = found.cell_inputs[TOKEN] == MASK
@@ -150,7 +150,7 @@ def test_signals_agree_with_integers_down_to_an_op(name: str) -> None:
         for count in counts
     ]
     drawing = drawn(task, operands, (2, 1, 1))
-    step = np.array([draw.randrange(n) for n in drawing.steps])
+    step = np.array([draw.randrange(n) for n in drawing.num_rows])
     maps = draw_signals(task.local_rule(), drawing, step)
     for i, numbers in enumerate(operands):
         expected = fields_by_integers(task, numbers)
@@ -161,7 +161,7 @@ def test_signals_agree_with_integers_down_to_an_op(name: str) -> None:
             for (row, column), held in cells.items():
                 if end - 1 - column >= 0:
                     right[drawing.top[i] + row, end - 1 - column] = held
-            right[drawing.row_of_step(step)[i] + 1 :] = UNDEFINED
+            right[drawing.canvas_row(step)[i] + 1 :] = UNDEFINED
             np.testing.assert_array_equal(maps[signal][i], right, f"{signal} of {numbers}")
 
 

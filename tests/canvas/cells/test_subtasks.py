@@ -27,7 +27,7 @@ def test_sub_tasks_are_signals_and_probe_targets_with_classes():
 def test_a_digit_that_a_row_writes_is_a_sub_task_on_request():
     """47 x 36 writes 282 first: its digits are the classes of the product."""
     drawing = STANDARD.canvas_layout.draw_worked(PROBLEM, 6, 6)
-    rule, row = STANDARD.local_rule(), drawing.row_of_step(0)[0]
+    rule, row = STANDARD.local_rule(), drawing.canvas_row(0)[0]
     product = draw_subtasks(rule, drawing, written=True)["product"][0, row]
     end = int(drawing.left[0] + drawing.widths[0])
     assert product[end - 3 : end].tolist() == [1 + 2, 1 + 8, 1 + 2]
@@ -38,7 +38,7 @@ def test_a_row_needs_the_sub_tasks_that_it_follows_from():
     """The carries of 282 and 141 are needed there; the last row adds, and multiplies nothing."""
     drawing = STANDARD.canvas_layout.draw_worked(PROBLEM, 6, 6, top=1, left=1)
     found = needed(draw_subtasks(STANDARD.local_rule(), drawing), drawing)
-    first, end = int(drawing.row_of_step(0)[0]), int(drawing.left[0] + drawing.widths[0])
+    first, end = int(drawing.canvas_row(0)[0]), int(drawing.left[0] + drawing.widths[0])
     carry = found["carry"][0]
     assert carry[first, end - 3 : end].tolist() == [0, 1 + 2, 1 + 4]  # 6 x 47: 42, 24 + 4
     assert carry[first + 1, end - 4 : end - 1].tolist() == [0, 1 + 1, 1 + 2]  # 3 x 47: 21, 12 + 2
@@ -49,7 +49,7 @@ def test_a_row_needs_the_sub_tasks_that_it_follows_from():
     column = Addition("column")
     drawing = column.canvas_layout.draw_worked(PROBLEM, 4, 4)
     found = needed(draw_subtasks(column.local_rule(), drawing), drawing)
-    row, end = int(drawing.row_of_step(0)[0]), int(drawing.left[0] + drawing.widths[0])
+    row, end = int(drawing.canvas_row(0)[0]), int(drawing.left[0] + drawing.widths[0])
     assert found["sum_carry"][0, row, end - 2 : end].tolist() == [1, 2]  # 7 + 6 carries 1, 8 none
     assert (found["sum_carry"][0, row] != UNDEFINED).sum() == 2
     assert np.array_equal(found["sum"][0, row], [UNDEFINED] * 4)

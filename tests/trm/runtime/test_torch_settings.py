@@ -91,7 +91,7 @@ def test_evaluation_and_analysis_do_not_depend_on_defaults(changed_default, step
     grid = evaluate(problems=3, progress=False, accelerator="cpu", **sizes)
     assert grid["models"][0]["cells"][0]["solved"] == "111"
     drawing = stepping.draw_worked(PROBLEMS)
-    inputs = np.where(drawing.cells_of_step(0), np.uint8(symbols.MASK), drawing.canvases)[:1]
+    inputs = np.where(drawing.cells_of_row(0), np.uint8(symbols.MASK), drawing.canvases)[:1]
     for weights in cell_attention(stepping.predictor.model, inputs, 1).values():
         assert weights.dtype == torch.float32
     assert np.isfinite(read_layers(stepping.predictor, inputs[0], [1]).of(drawing.truth[0])).all()

@@ -81,7 +81,7 @@ def test_a_perfect_gpt_solves_all_from_the_given_cells(layout):
     assert forced.shape[1] == HEIGHT * (WIDTH + 1) + 2
     assert (rollout.canvases == drawing.truth).all()
     right = drawing.correct_rows(rollout.canvases)
-    present = np.arange(right.shape[1]) < drawing.steps[:, None]
+    present = np.arange(right.shape[1]) < drawing.num_rows[:, None]
     assert (right == present).all()
     assert (rollout.confidence[~present] == 1).all()
     assert (rollout.steps == 0).all()
@@ -90,8 +90,8 @@ def test_a_perfect_gpt_solves_all_from_the_given_cells(layout):
 def test_confidence_of_the_last_row_covers_all_that_remains():
     drawing = drawing_of("standard")
     rollout = GPTPredictor(Knowing(drawing), Calibration()).free_running(drawing)
-    for i, steps in enumerate(drawing.steps):
-        rows = drawing.row_of_step(0)[i] + np.arange(steps)
+    for i, steps in enumerate(drawing.num_rows):
+        rows = drawing.canvas_row(0)[i] + np.arange(steps)
         ends = [1 + row * (WIDTH + 1) + WIDTH for row in rows]
         said = [log_prob(np.arange(end - WIDTH, end)).sum() for end in ends]
         assert rollout.confidence[i, : steps - 1] == pytest.approx(np.exp(said[:-1]), rel=1e-4)
@@ -119,8 +119,8 @@ def test_decoding_at_once_equals_decoding_row_by_row(layout):
     ids, *_ = model.generate(torch.from_numpy(with_row_ends(drawing)), HEIGHT, WIDTH, end=END)
     rows = fill_row_by_row(lambda inputs, *_: predictor(inputs), drawing)
     cells = ids[:, 1:-1].numpy().reshape(-1, HEIGHT, WIDTH + 1)[:, :, WIDTH - 1 :: -1]
-    for i, steps in enumerate(drawing.steps):
-        first = int(drawing.row_of_step(0)[i])
+    for i, steps in enumerate(drawing.num_rows):
+        first = int(drawing.canvas_row(0)[i])
         written = slice(first, first + steps)
         np.testing.assert_array_equal(rows.canvases[i, written], cells[i, written])
 
@@ -149,7 +149,7 @@ def test_curves_of_a_row_begin_with_the_lowest_digit():
     drawing = drawing_of("standard", [(321, 654)])
     steps = row_steps(drawing)
     labels = steps.labels.copy()
-    row = int(drawing.row_of_step(0)[0])
+    row = int(drawing.canvas_row(0)[0])
     labels[0, row, -1] = BLANK + 1  # the rightmost cell of the first row, not as labelled
     curves = GPTPredictor(Knowing(drawing), Calibration()).trace(steps.inputs, labels).curves
     assert curves[0].correct.tolist() == [False] + [True] * (WIDTH - 1)
@@ -161,7 +161,7 @@ def test_curves_of_a_row_begin_with_the_lowest_digit():
 def test_symbols_after_the_end_are_incorrect_unless_blank():
     drawing = drawing_of("standard", [(321, 654)])
     model = Knowing(drawing)
-    row = int(drawing.row_of_step(1)[0])
+    row = int(drawing.canvas_row(1)[0])
     model.truth[:, 1 + row * (WIDTH + 1) :] = END
     predictor = GPTPredictor(model, Calibration(1.0, 9.0))
     rollout = predictor.free_running(drawing)
@@ -172,7 +172,7 @@ def test_symbols_after_the_end_are_incorrect_unless_blank():
     assert predictor(row_steps(drawing).inputs[1:2]).confidence == 0
     drawing = drawing_of("standard", [(321, 654)])
     model = Knowing(drawing)
-    last = int(drawing.row_of_step(3)[0])
+    last = int(drawing.canvas_row(3)[0])
     model.truth[:, 1 + (last + 1) * (WIDTH + 1) :] = END
     rollout = GPTPredictor(model, Calibration(1.0, 9.0)).free_running(drawing)
     assert drawing.correct_rows(rollout.canvases).all()
@@ -190,7 +190,7 @@ def test_a_watcher_sees_rows_masked_and_then_written():
     assert [step for step, _ in frames] == [0, 0, 1, 1, 2, 2, 3, 3]
     for step, (before, after) in enumerate(zip(frames[::2], frames[1::2], strict=True)):
         masked = before[1] == MASK
-        there = drawing.cells_of_step(step) & (drawing.steps > step)[:, None, None]
+        there = drawing.cells_of_row(step) & (drawing.num_rows > step)[:, None, None]
         assert (masked == there).all()
         assert (after[1][there] == drawing.truth[there]).all()
     assert (frames[-1][1] == drawing.truth).all()
@@ -269,7 +269,7 @@ def halting_gpt() -> GPT:
 def by_row(drawing: WorkedDrawing, of_tokens: torch.Tensor) -> list[list[list]]:
     """Values of the cells of each row to fill in, problem by problem, without row ends."""
     rows = of_tokens[:, 1:-1].reshape(len(drawing), HEIGHT, WIDTH + 1)[:, :, :WIDTH]
-    firsts = zip(drawing.row_of_step(0), drawing.steps, strict=True)
+    firsts = zip(drawing.canvas_row(0), drawing.num_rows, strict=True)
     return [rows[i, first : first + n].tolist() for i, (first, n) in enumerate(firsts)]
 
 
@@ -282,10 +282,10 @@ def test_a_row_takes_the_most_loops_of_its_symbols(layout):
     predictor = GPTPredictor(model, Calibration())
     rollout = predictor.free_running(drawing)
     loops, unsettled = (by_row(drawing, part) for part in (found.loops, found.unsettled))
-    for i, n in enumerate(drawing.steps):
+    for i, n in enumerate(drawing.num_rows):
         assert rollout.steps[i, :n].tolist() == [max(row) for row in loops[i]]
         assert rollout.settled[i, :n].tolist() == [not any(row) for row in unsettled[i]]
-    beyond = np.arange(rollout.steps.shape[1]) >= drawing.steps[:, None]
+    beyond = np.arange(rollout.steps.shape[1]) >= drawing.num_rows[:, None]
     assert (rollout.steps[beyond] == 0).all()
     assert rollout.settled[beyond].all()
     assert len(np.unique(rollout.steps)) > 2
@@ -310,7 +310,7 @@ def test_cells_have_the_last_loop_that_changed_their_symbol():
         last[:, 1:][(likeliest != before) & (n <= found.loops[:, 1:])] = n
         before = likeliest
     for i, rows in enumerate(by_row(drawing, last)):
-        for row, expected in enumerate(rows, start=int(drawing.row_of_step(0)[i])):
+        for row, expected in enumerate(rows, start=int(drawing.canvas_row(0)[i])):
             cells = drawing.unknown[i, row]
             assert changed[i, row, cells].tolist() == np.array(expected)[::-1][cells].tolist()
     assert len(np.unique(changed)) > 3

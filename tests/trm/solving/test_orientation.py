@@ -86,7 +86,7 @@ def seen_by_guesses(solver: Solver, problems, sure: dict[str, float]) -> list[Pa
             rel = compose(view, invert(guess.symmetry))
             truth = np.where(drawing.unknown, np.uint8(1), drawing.canvases)[0]
             truth = upright.truth[i] if rel == "e" else truth
-            first = int(drawing.row_of_step(0)[0])
+            first = int(drawing.canvas_row(0)[0])
             pages.append(Page(truth, drawing.given[0], first, sure.get(rel, 0.1), view=rel))
     return pages
 

@@ -36,7 +36,7 @@ def test_an_oracle_for_single_masked_rows_solves_every_layout(layout):
     for predictor in (Oracle(drawing), Oracle(drawing, fault=scribble)):
         written = fill_row_by_row(predictor, drawing)
         assert (written.canvases == drawing.truth).all()
-        assert (drawing.correct_rows(written.canvases).sum(axis=1) == drawing.steps).all()
+        assert (drawing.correct_rows(written.canvases).sum(axis=1) == drawing.num_rows).all()
     for step, inputs in enumerate(predictor.seen):
         for canvas in inputs:  # the mask covers a row but its givens, and nothing below is shown
             page = predictor.page(canvas)
@@ -63,11 +63,11 @@ def test_teacher_forcing_never_shows_a_model_its_own_row(layout):
     predictor = Oracle(drawing, fault=slip)
     forced = teacher_forced(predictor, drawing)
     steps = row_steps(drawing)
-    first_rows_first = steps.step.argsort(kind="stable")
+    first_rows_first = steps.row.argsort(kind="stable")
     assert (np.concatenate(predictor.seen) == steps.inputs[first_rows_first]).all()
     assert max(map(len, predictor.seen)) == len(drawing)  # no more rows at once than problems
-    assert (forced.steps.inputs == steps.inputs).all()
-    assert (forced.rows_exact == (forced.steps.step > 0)).all()  # only the first rows are wrong
+    assert (forced.rows.inputs == steps.inputs).all()
+    assert (forced.rows_exact == (forced.rows.row > 0)).all()  # only the first rows are wrong
 
 
 def test_a_row_with_one_incorrect_cell_is_not_exact():
@@ -83,7 +83,7 @@ def test_a_finished_problem_is_not_shown_again():
     drawing = drawing_of("standard")
     predictor = Oracle(drawing)
     written = fill_row_by_row(predictor, drawing)
-    beyond = np.arange(drawing.steps.max()) >= drawing.steps[:, None]
+    beyond = np.arange(drawing.num_rows.max()) >= drawing.num_rows[:, None]
     assert [len(inputs) for inputs in predictor.seen] == (~beyond).sum(axis=0).tolist()
     assert (written.steps == np.where(beyond, 0, 2)).all()
     assert (written.confidence == np.where(beyond, 1, 0.5)).all()

@@ -171,7 +171,7 @@ def both_orders(first: tuple[float, bool], second: tuple[float, bool], vote: str
     for pair, (confidence, spoilt) in (((12, 345), first), ((345, 12), second)):
         drawing = solver.draw_worked(Problems.from_ints([pair]))
         (page,) = oracle.learn(drawing, confidence=confidence)
-        row = drawing.row_of_step(int(drawing.steps[0]) - 1)[0]
+        row = drawing.canvas_row(int(drawing.num_rows[0]) - 1)[0]
         digits = np.isin(page.truth[row], DIGIT_ZERO + np.arange(10)) & ~page.given[row]
         page.truth[row, np.flatnonzero(digits)[-1]] += spoilt  # 0 becomes 1
     solver = solver.with_voting(Voting(orders=2, vote=vote))

@@ -86,7 +86,7 @@ def test_classes_are_those_of_long_multiplication():
     whole = Insertion.draw(drawing, (0, 0), np.zeros((1, 0), dtype=np.uint64))
     step = np.array([1])
     maps = dict(zip(names, data._auxiliary(drawing, whole, 0, step), strict=True))
-    row, end = int(drawing.row_of_step(1)[0]), int(drawing.left[0] + drawing.widths[0])
+    row, end = int(drawing.canvas_row(1)[0]), int(drawing.left[0] + drawing.widths[0])
     tens = {name: int(of[0, row, end - 2]) for name, of in maps.items()}  # 3 x 7 = 21, 8 + 1 = 9
     assert tens == {"multiplicand": 8, "multiplier": 4, "carry": 3, "sum": 10, "sum_carry": 1}
     hundreds = {name: int(of[0, row, end - 3]) for name, of in maps.items()}  # 3 x 4 + 2, 2 + 4

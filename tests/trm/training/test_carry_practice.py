@@ -60,7 +60,7 @@ def test_a_share_of_row_steps_has_many_narrow_carries():
     narrow = narrow_carries(*problems[1].operands)
     step = np.full(2000, -2)
     words = half.words(0, np.arange(2000), Purpose.PRACTICE, 2)
-    taken = practice.steps(problems[1], words, step)
+    taken = practice.rows(problems[1], words, step)
     chosen = np.flatnonzero(taken >= 0)
     assert 900 < len(chosen) < 1100
     assert (narrow[chosen, taken[chosen]] == narrow[chosen].max(axis=1)).all()
@@ -74,7 +74,7 @@ def test_the_masked_row_is_the_one_with_narrow_carries():
     data = RowStepSamples(TASK, Canvas(), "train", 3, 64, 64, mixture=Mixture(practice=practice))
     problems, *_ = data.draw_batch(range(64))
     words = data.words(0, np.arange(64), Purpose.PRACTICE, 2)
-    step = practice.steps(problems, words, np.zeros(64, dtype=np.int64))
+    step = practice.rows(problems, words, np.zeros(64, dtype=np.int64))
     batch = data.__getitems__(range(64))
     canvas, answer = batch["labels"].numpy(), batch["answer"].numpy()
     rows = answer.any(axis=2).argmax(axis=1) - (canvas != BLANK).any(axis=2).argmax(axis=1)

@@ -23,6 +23,7 @@ from trm.training.configs import AuxiliaryConfig, NegativesConfig
 from trm.training.curriculum import Curriculum, Stage
 from trm.training.data import Canvas, CanvasDataModule, EpochSampler
 from trm.training.mixture import Mixture
+from trm.training.negatives import SamplesWithNegatives
 from trm.training.priming import PrimedProblems, Priming
 from trm.training.samples import RowStepSamples, SequenceSamples, SolvedProblems
 
@@ -47,7 +48,8 @@ OPTIONS = {
     "primed": {"mixture": Mixture(primed=LONG)},
     "blanks": {"blanks": Blanks(1, 2)},
 }
-ORDERED = [(RowStepSamples, name) for name in ("", *OPTIONS)]
+ORDERED = [(RowStepSamples, name) for name in ("", "auxiliary", "primed", "blanks")]
+ORDERED += [(SamplesWithNegatives, "negatives")]
 ORDERED += [(SequenceSamples, name) for name in ("", "primed", "blanks")]
 
 
@@ -218,7 +220,7 @@ def test_a_sample_without_its_blank_lines_is_a_worked_solution(canvas):
         old = (16, *drawing.canvases.shape[1:])
         kept = rows[:, :, None] & columns[:, None]
         step = answer.any(axis=2).argmax(axis=1)
-        step = inserted.rows[np.arange(16), step] - drawing.row_of_step(0)
+        step = inserted.rows[np.arange(16), step] - drawing.canvas_row(0)
         expected = row_steps(drawing)
         for i in range(16):
             chosen = (expected.problem == i) & (expected.step == step[i])
@@ -240,7 +242,7 @@ def test_a_sequence_writes_blank_columns_and_learns_no_blank_row():
         counted = labels >= 0
         assert (labels[counted] == truth[counted]).all()
         assert not counted[inserted.rows < 0].any()
-        written = np.arange(height) >= inserted.row(drawing.row_of_step(0))[:, None]
+        written = np.arange(height) >= inserted.row(drawing.canvas_row(0))[:, None]
         written &= inserted.rows >= 0
         assert (counted == written[:, :, None]).all()
         blank_columns += counted.transpose(0, 2, 1)[inserted.columns < 0].any(axis=1).sum()
@@ -269,7 +271,7 @@ def test_a_shifted_sequence_is_that_of_a_canvas_with_that_offset(blanks):
         grid = moved["ids"][i, 1:].numpy().reshape(height, width + 1)
         assert (grid[:, :width] == canvas[:, ::-1]).all()
         labels = moved["labels"][i, :-1].numpy().reshape(height, width + 1)[:, :width]
-        counted = np.arange(height) >= inserted.row(drawing.row_of_step(0))[i] + fits[0][0]
+        counted = np.arange(height) >= inserted.row(drawing.canvas_row(0))[i] + fits[0][0]
         counted &= np.roll(inserted.rows[i] >= 0, fits[0][0])
         assert (labels[~counted] == IGNORE).all()
         assert (labels[counted] == canvas[:, ::-1][counted]).all()

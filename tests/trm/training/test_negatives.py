@@ -35,7 +35,13 @@ from trm.training.auxiliary import AuxiliaryHeads
 from trm.training.carry import carried_step
 from trm.training.configs import AuxiliaryConfig, DepthConfig, NegativesConfig
 from trm.training.data import CanvasDataModule
-from trm.training.negatives import SampleKind, draw_kinds, other_problems, with_own_rows
+from trm.training.negatives import (
+    SampleKind,
+    SamplesWithNegatives,
+    draw_kinds,
+    other_problems,
+    with_own_rows,
+)
 from trm.training.samples import RowStepSamples
 from trm.training.step import LOSSES, Objective, fresh_step, step_loss
 
@@ -53,9 +59,10 @@ blank_lines = pytest.mark.parametrize("blanks", [Blanks(), Blanks(2, 2)], ids=["
 
 
 def samples(task: Task, negatives: NegativesConfig | None, **more: Any) -> RowStepSamples:
-    transform = TRANSFORM if negatives else None
-    of: dict[str, Any] = {"transform": transform, "negatives": negatives, **more}
-    return RowStepSamples(task, Canvas(16, 16), "train", 5, 4 * SIZE, SIZE, **of)
+    of: Any = (task, Canvas(16, 16), "train", 5, 4 * SIZE, SIZE)
+    if negatives is None:
+        return RowStepSamples(*of, **more)
+    return SamplesWithNegatives(*of, **{"transform": TRANSFORM, "negatives": negatives, **more})
 
 
 def pairs(
@@ -71,9 +78,9 @@ def pairs(
         maps = {"given": inserted(drawing.given, False), "row": row}
         above = (np.arange(16) < row[:, None])[:, :, None]
         maps["written"] = above & inserted(drawing.unknown, False)
-        sources = inserted.rows[np.arange(SIZE), row] - drawing.row_of_step(0)
+        sources = inserted.rows[np.arange(SIZE), row] - drawing.canvas_row(0)
         maps |= {"step": sources, "problems": np.array(problems.to_ints(), dtype=object)}
-        maps["before"] = inserted.row(drawing.row_of_step(sources - 1))
+        maps["before"] = inserted.row(drawing.canvas_row(sources - 1))
         whole = {key: value.numpy() for key, value in before.items()} | maps
         after = {key: value.numpy() for key, value in after.items()}
         for i in range(SIZE):
@@ -179,7 +186,7 @@ def test_no_row_of_a_held_out_problem_occurs():
         for i, (a, b) in enumerate(problems.to_ints()):
             row = int(before["answer"][i].any(1).long().argmax())
             differs = (batch["inputs"][i] != before["inputs"][i]).any()
-            left += bool(not differs and row > drawing.row_of_step(0)[i])
+            left += bool(not differs and row > drawing.canvas_row(0)[i])
             if not differs:
                 continue
             place = drawing.top[i : i + 1], drawing.left[i : i + 1]
@@ -385,10 +392,10 @@ def test_a_transform_that_always_turns_is_enough():
 
 def test_only_row_steps_have_negatives():
     data = CanvasDataModule(TASKS["lattice"], Canvas(), negatives=NegativesConfig(digit=0.5))
-    data.check_samples(IterativeModule.samples)
+    data.samples_of(IterativeModule.samples)
     for module in (GPTModule, CellModule, LatentModule):
         with pytest.raises(ValueError, match=r"data\.negatives are for recursive transformers"):
-            data.check_samples(module.samples)
+            data.samples_of(module.samples)
 
 
 def test_a_run_logs_the_confidence_on_negatives(command, debug, tmp_path):

@@ -107,13 +107,13 @@ def _pair(solver: Solver, kind: str, number: int, operands: Operands, seed: int)
 
 def alike(pair: WorkedDrawing) -> bool:
     """Return True if two problems lie in the same cells."""
-    names = ("given", "top", "left", "heights", "widths", "first_step")
+    names = ("given", "top", "left", "heights", "widths", "given_rows")
     return all((getattr(pair, name)[0] == getattr(pair, name)[1]).all() for name in names)
 
 
 def _row(kind: str, pair: WorkedDrawing) -> int | None:
     """Return the compared row; None: there is none."""
-    filled_in = pair.truth[:, int(pair.row_of_step(0)[0]) :]
+    filled_in = pair.truth[:, int(pair.canvas_row(0)[0]) :]
     differ = np.flatnonzero((filled_in[0] != filled_in[1]).any(axis=1))
     which = 1 if kind == TOTAL else 0
     return int(differ[which]) if len(differ) > which else None

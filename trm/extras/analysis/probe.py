@@ -62,13 +62,13 @@ def examples(
     """
     drawing = solver.draw_worked(problems)
     if family_of(solver.predictor.model).reads_sequences:
-        problem, inputs, step = np.arange(len(problems)), drawing.truth, None
+        problem, inputs, row = np.arange(len(problems)), drawing.truth, None
         filled = drawing.unknown
     else:
         steps = row_steps(drawing)
-        problem, inputs, filled, step = steps.problem, steps.inputs, steps.answer, steps.step
+        problem, inputs, filled, row = steps.problem, steps.inputs, steps.answer, steps.row
         drawing = drawing[problem]
-    subtasks = draw_subtasks(solver.task.local_rule(), drawing, step)
+    subtasks = draw_subtasks(solver.task.local_rule(), drawing, row)
     if not all_rows:
         subtasks = needed(subtasks, drawing)
     targets = np.where(filled[..., None], np.stack([*subtasks.values()], axis=-1), UNDEFINED)

@@ -225,7 +225,7 @@ def write_row(layout: str, canvases: np.ndarray, base: int) -> tuple[np.ndarray,
 def run_program(layout: str, drawing: Drawing, base: int) -> np.ndarray:
     """Fill in all rows, each built on the program's own; return canvases ``uint8 [B, H, W]``."""
     canvases = drawing.canvases.copy()
-    for step in range(int(drawing.steps.max(initial=0))):
-        masked = drawing.cells_of_step(step) & (step < drawing.steps)[:, None, None]
+    for row in range(int(drawing.num_rows.max(initial=0))):
+        masked = drawing.cells_of_row(row) & (row < drawing.num_rows)[:, None, None]
         canvases, _ = write_row(layout, np.where(masked, np.uint8(symbols.MASK), canvases), base)
     return canvases

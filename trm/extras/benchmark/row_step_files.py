@@ -152,12 +152,12 @@ def _lines(files: RowStepFiles) -> Files:
             texts = answers.operands[0].to_text()
             rows = np.bincount(steps.problem, minlength=len(problems)).tolist()
             count += len(problems)
-            for i, (problem, step) in enumerate(zip(steps.problem, steps.step, strict=True)):
+            for i, (problem, row) in enumerate(zip(steps.problem, steps.row, strict=True)):
                 record = {
                     "problem": names[problem],
                     "operands": [text for column in numbers if (text := column[problem])],
                     "answer": texts[problem],
-                    "step": int(step) + 1,
+                    "step": int(row) + 1,
                     "steps": rows[problem],
                     "input": to_text(steps.inputs[i]),
                     "label": to_text(steps.labels[i]),

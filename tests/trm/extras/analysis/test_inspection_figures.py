@@ -71,8 +71,8 @@ def test_signals_have_a_line_each_beside_their_true_values(a, b):
     task = Multiplication("standard", base=3)
     drawing = drawn("standard", [(a, b)], top=1, left=1, base=3)
     steps = row_steps(drawing)
-    row = int(drawing.row_of_step(drawing.steps - 1)[0])
-    maps = draw_signals(task.local_rule(), drawing, drawing.steps - 1)
+    row = int(drawing.canvas_row(drawing.num_rows - 1)[0])
+    maps = draw_signals(task.local_rule(), drawing, drawing.num_rows - 1)
     signals = {name: (held[0].copy(), held[0]) for name, held in maps.items()}
     signals["sum"][0][row, 3] += 1
     figure = inspection.signals_figure(steps.inputs[-1], row, signals, "112 x 12")

@@ -35,7 +35,7 @@ def test_sub_tasks_of_a_row_exclude_its_own_digits(make_solver):
     solver = make_solver()
     inputs, targets, problem = examples(solver, PROBLEMS)
     drawing, names = solver.draw_worked(PROBLEMS), list(solver.task.local_rule().signals)
-    assert problem.tolist() == np.repeat(np.arange(3), drawing.steps).tolist()
+    assert problem.tolist() == np.repeat(np.arange(3), drawing.num_rows).tolist()
     masked = inputs == MASK
     assert (targets[~masked] == UNDEFINED).all()
     assert (targets[masked] != UNDEFINED).any(axis=1).all()

@@ -140,7 +140,7 @@ def test_an_untrained_model_is_as_unsure_as_in_the_package(repository, file):
     (found,) = worked(text, problems)
     drawing = solver.draw(problems)
     asked = (drawing.canvases == BLANK) & ~drawing.given
-    asked[:, : drawing.first_step[0]] = asked[:, len(found["symbols"]) :] = False
+    asked[:, : drawing.given_rows[0]] = asked[:, len(found["symbols"]) :] = False
     pages = np.where(asked, np.uint8(13), drawing.canvases)
     said = predictor.trace(pages, pages)
     canvas = below(np.array(found["symbols"]), said.answers[0])
