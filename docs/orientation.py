@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--checkpoint", default="trm-lattice-whole-seed0")
     parser.add_argument("--view", default="r90", help="the symmetry by which it is given turned")
     args = parser.parse_args()
-    voting = Voting(given=args.view, vote="max_confidence", per="solution")
+    voting = Voting(orientation=args.view, vote="max_confidence", per="solution")
     solver = load_solver(args.checkpoint).with_voting(voting)
     problems = solver.task.parsed([args.problem])
     (won,) = solver.solve(problems, with_truth=True)

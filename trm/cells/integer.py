@@ -306,13 +306,13 @@ class IntegerCellModel(CellModel):
             x = x * op_inputs.reads_token + self.embed_ops.embeddings()[op_inputs.op]
         around = [table[op_inputs.places] for table in tables]
 
-        def network(z: Tensor) -> Tensor:
+        def apply_layers(z: Tensor) -> Tensor:
             for block, keys_values in zip(self.layers, around, strict=True):
                 z = block(z, keys_values, op_inputs.present)
             return z
 
         z_H, z_L = (init.expand_as(x) for init in (self.H_init, self.L_init))
-        z_H, _ = recur(network, x, z_H, z_L, self.config.H_cycles, self.config.L_cycles)
+        z_H, _ = recur(apply_layers, x, z_H, z_L, self.config.H_cycles, self.config.L_cycles)
         logits = self.head(small(self.to_head(z_H))) + self.head_bias
         exact = logits.clamp(1 - _EXACT, _EXACT - 1).float() * 2.0**-FRACTION
         return exact[:, :-1], exact[:, -1]

@@ -388,9 +388,9 @@ class CellModel(Indexed, IterativeModel):
         """Run all cycles from inputs [N, D], and return the last z_H [N, D]."""
         z_H, z_L = (init.to(x.dtype).expand_as(x) for init in (self.H_init, self.L_init))
         cycles = self.config.H_cycles, self.config.L_cycles
-        return recur(lambda z: self.network(z, around), x, z_H, z_L, *cycles)[0]
+        return recur(lambda z: self.apply_layers(z, around), x, z_H, z_L, *cycles)[0]
 
-    def network(self, x: Tensor, around: NeighbourKV) -> Tensor:
+    def apply_layers(self, x: Tensor, around: NeighbourKV) -> Tensor:
         """Apply all layers once, [N, D] to [N, D]."""
         if not self.config.num_heads:
             for layer, (total, _) in zip(self.layers, around.keys_values, strict=True):

@@ -442,7 +442,7 @@ class Arguments(argparse.Namespace):
         vote, per = self.vote or usual[0], self.vote_per or usual[1]
         names = ("views", "symmetries", "orders", "rollouts", "noise")
         asked = {name: getattr(self, name) for name in names}
-        voting = Voting(vote=vote, per=per, given=self.view, **asked)
+        voting = Voting(vote=vote, per=per, orientation=self.view, **asked)
         if voting.samples > 1 or self.view is not None:
             return voting
         alone = "one view does not vote, so add views by --views"

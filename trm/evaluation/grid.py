@@ -182,11 +182,13 @@ class Grid(dict[str, Any]):
             fewer = [f"{views:g}" for views in (min(shown), max(shown))] if shown else []
             there = " to ".join(dict.fromkeys(fewer))
             few = shown and min(shown) < voting["views"]
-            if given := voting.get("given"):
-                how = "randomly turned" if given == ANY else f"turned ({given})"
+            if orientation := voting.get("orientation") or voting.get("given"):  # in earlier files
+                turned = "randomly turned" if orientation == ANY else f"turned ({orientation})"
                 guesses = len(voting["symmetries"] or SYMMETRIES)
                 both = f", both orders vote by {vote}" if voting["orders"] > 1 else ""
-                parts.append(f"canvases given {how}, the surest of {guesses} guesses of it{both}")
+                parts.append(
+                    f"canvases given {turned}, the surest of {guesses} guesses of it{both}"
+                )
                 voting = {}
         if voting:
             parts.append(

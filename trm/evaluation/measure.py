@@ -96,8 +96,8 @@ class EvaluationSettings:
             del deciding["start"]
         if self.sampling is None:
             del deciding["sampling"]
-        if self.voting and self.voting.given is None:
-            del deciding["voting"]["given"]
+        if self.voting and (orientation := deciding["voting"].pop("orientation")):
+            deciding["voting"]["given"] = orientation  # its name in earlier files
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -398,7 +398,7 @@ def _views(voting: Voting | None, solutions: list[Solution]) -> float | None:
     """Return the mean views, or guesses, of one order of a problem; None without a vote."""
     if voting is None:
         return None
-    orders = voting.orders if voting.given is None else 1  # the second needs no guess
+    orders = voting.orders if voting.orientation is None else 1  # the second needs no guess
     return float(np.mean([s.views for s in solutions])) / orders
 
 

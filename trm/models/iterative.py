@@ -28,7 +28,7 @@ UNCHANGED_STEPS = 2  # consecutive unchanged steps after which a trusted answer 
 
 
 def recur(
-    network: Callable[[Tensor], Tensor],
+    apply_layers: Callable[[Tensor], Tensor],
     inputs: Tensor,
     z_H: Tensor,
     z_L: Tensor,
@@ -38,7 +38,7 @@ def recur(
     """Run the H and L cycles of a tiny recursive model; return z_H and z_L.
 
     In each of ``H_cycles`` cycles z_L is updated ``L_cycles`` times from z_L + z_H + inputs, then
-    z_H once from z_H + z_L, all by one network. Only the last H cycle carries a gradient
+    z_H once from z_H + z_L, all by the same layers. Only the last H cycle carries a gradient
     (Jolicoeur-Martineau 2025, "Less is More: Recursive Reasoning with Tiny Networks"). Tensors are
     [..., D] of one shape and dtype.
     """
@@ -46,8 +46,8 @@ def recur(
         with torch.set_grad_enabled(left == 0 and torch.is_grad_enabled()):
             injected = z_H + inputs
             for _ in range(L_cycles):
-                z_L = network(z_L + injected)
-            z_H = network(z_H + z_L)
+                z_L = apply_layers(z_L + injected)
+            z_H = apply_layers(z_H + z_L)
     return z_H, z_L
 
 

@@ -106,10 +106,10 @@ class TinyRecursiveModel(IterativeModel):
     def iterate(self, context: Context, state: RecursiveState) -> RecursiveState:
         """Take one supervision step: all H cycles, of which only the last carries a gradient."""
         cycles = self.config.H_cycles, self.config.L_cycles
-        network = partial(self.network, context=context)
-        return RecursiveState(*recur(network, context.inputs, *state, *cycles))
+        layers = partial(self.apply_layers, context=context)
+        return RecursiveState(*recur(layers, context.inputs, *state, *cycles))
 
-    def network(self, x: Tensor, context: Context) -> Tensor:
+    def apply_layers(self, x: Tensor, context: Context) -> Tensor:
         """Apply all layers once, [B, P + S, D] to [B, P + S, D]."""
         for layer in self.layers:
             x = layer(x, context.terms)

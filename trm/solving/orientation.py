@@ -70,20 +70,20 @@ def orientation_of(voting: Voting, operands: Sequence[int]) -> str:
 
     A random one depends on the seed and the operands.
     """
-    assert voting.given is not None
-    if voting.given != ANY:
-        return voting.given
+    assert voting.orientation is not None
+    if voting.orientation != ANY:
+        return voting.orientation
     digest = hashlib.sha256(f"{voting.seed} {list(operands)}".encode()).digest()
     return tuple(SYMMETRIES)[digest[0] % len(SYMMETRIES)]
 
 
-def solve_given(solver: Solver, problems: Problems, drawing: Drawing) -> list[Solution]:
+def solve_guesses(solver: Solver, problems: Problems, drawing: Drawing) -> list[Solution]:
     """Solve problems whose canvases are given in an unknown orientation.
 
     A solution is in the frame of the guess that won: upright if the guess is right.
 
     Args:
-        solver: with ``voting.given``.
+        solver: with ``voting.orientation``.
         problems: B problems.
         drawing: the same problems, upright.
     """
@@ -141,7 +141,7 @@ def _guesses(solver: Solver, canvas: np.ndarray, orientation: str, problem: int)
     """Return the guesses of a canvas that differ and fit the model.
 
     Args:
-        solver: with ``voting.given``.
+        solver: with ``voting.orientation``.
         canvas: upright, uint8 [H, W].
         orientation: the symmetry by which it is given turned.
         problem: its index.

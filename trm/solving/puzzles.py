@@ -61,7 +61,11 @@ class PuzzleSolver:
         check_whole("surest", self.surest, 1)
         if self.voting is None:
             return
-        if self.voting.orders > 1 or self.voting.rollouts > 1 or self.voting.given is not None:
+        if (
+            self.voting.orders > 1
+            or self.voting.rollouts > 1
+            or self.voting.orientation is not None
+        ):
             raise ValueError(
                 "views of a puzzle vote, and nothing else does: leave out --orders, --rollouts, "
                 "--noise and --view"

@@ -29,7 +29,7 @@ GUESSED = ("view", "guess", "readable_guess", "readable_answer")
 
 def unset_columns(voting: Voting | None) -> set[str]:
     """Return the columns that no record has a value in after a vote with these settings."""
-    guessed = voting is not None and voting.given is not None
+    guessed = voting is not None and voting.orientation is not None
     return {*(() if voting else VOTED), *(() if guessed else GUESSED)}
 
 

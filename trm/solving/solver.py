@@ -18,7 +18,7 @@ from trm.families import SHARING, load, moved
 from trm.runtime.progress import part
 from trm.solving import placement
 from trm.solving.operand_swap import solve_in_both_orders
-from trm.solving.orientation import solve_given
+from trm.solving.orientation import solve_guesses
 from trm.solving.predictor import Predictor, Sampling
 from trm.solving.rows import FilledCanvases
 from trm.solving.solution import Solution
@@ -106,7 +106,7 @@ class Solver:
                 its views can vote per solution alone.
         """
         canvas, predictor = self.canvas, self.predictor
-        if voting.given is not None:  # each guess is undone first, and then read as upright
+        if voting.orientation is not None:  # each guess is undone first, and then read as upright
             upright = predictor.for_task(self.task, turned=True)
             return replace(self, voting=voting, predictor=upright)
         if voting.symmetries is None:
@@ -200,7 +200,7 @@ class Solver:
         if voting.orders == 2:
             return solve_in_both_orders(self, problems, drawing)
         if self.orientation_unknown:
-            return solve_given(self, problems, drawing)
+            return solve_guesses(self, problems, drawing)
         operands = problems.to_ints()
 
         def answers(i: int, canvas: np.ndarray) -> bool:
@@ -281,7 +281,7 @@ class Solver:
     @property
     def orientation_unknown(self) -> bool:
         """True if canvases are in an unknown orientation, see `trm.solving.orientation`."""
-        return self.voting is not None and self.voting.given is not None
+        return self.voting is not None and self.voting.orientation is not None
 
     @property
     def canvas_size(self) -> tuple[int, int]:

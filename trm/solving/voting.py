@@ -52,9 +52,9 @@ class Voting:
     orders: int = 1  # 2 solves each problem with its operands swapped, too; answers vote
     rollouts: int = 1  # of each view, all but the first with noise
     noise: float = 0.0  # standard deviation on z_H, before each supervision step
-    # Orientation of the given canvas, a symmetry or `ANY`, unknown to the model. Each symmetry is a
+    # Orientation of the canvases, a symmetry or `ANY`, unknown to the model. Each symmetry is a
     # guess with its own solution, see `trm.solving.orientation`. None: the canvas is upright.
-    given: str | None = None
+    orientation: str | None = None
 
     def __post_init__(self) -> None:
         check_choice("vote", self.vote, VOTES)
@@ -75,11 +75,11 @@ class Voting:
                 "--noise 0.2"
             )
 
-        if self.given is not None:
-            self._check_given(self.given)
+        if self.orientation is not None:
+            self._check_orientation(self.orientation)
 
-    def _check_given(self, given: str) -> None:
-        check_choice("a given view", given, (*SYMMETRIES, ANY))
+    def _check_orientation(self, orientation: str) -> None:
+        check_choice("a given view", orientation, (*SYMMETRIES, ANY))
         if self.rollouts > 1 or self.views > 1:
             raise ValueError(
                 "a canvas in an unknown orientation has a solution for each guess of it: "
@@ -99,12 +99,14 @@ class Voting:
     @property
     def transposes(self) -> bool:
         """True if a view may exchange rows and columns; guesses are undone before solving."""
-        return self.given is None and any(lookup(name).transpose for name in self.symmetries or ())
+        return self.orientation is None and any(
+            lookup(name).transpose for name in self.symmetries or ()
+        )
 
     @property
     def samples(self) -> int:
         """Highest number of solutions of one problem: views, or guesses, x orders x rollouts."""
-        views = self.views if self.given is None else len(self.guesses)
+        views = self.views if self.orientation is None else len(self.guesses)
         return views * self.orders * self.rollouts
 
 

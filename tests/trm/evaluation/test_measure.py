@@ -440,7 +440,7 @@ def test_problems_that_a_model_cannot_work_on_are_counted():
 
 
 def test_turned_prompts_are_counted_with_and_without_the_reader(base_2):
-    solver = base_2.with_voting(Voting(given="random", vote="max_confidence", per="solution"))
+    solver = base_2.with_voting(Voting(orientation="random", vote="max_confidence", per="solution"))
     cell = measure_cell(solver, AXES, (5, 4), problems=3)
     for name in ("solutions", "answers", "readable"):
         assert (cell[name]["right"], cell[name]["total"]) == (3, 3)

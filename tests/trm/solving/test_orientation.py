@@ -31,7 +31,7 @@ TASKS += [Addition(layout) for layout in Addition.layouts]
 
 
 def asked(given: str, **more) -> Voting:
-    return Voting(given=given, vote="max_confidence", per="solution", **more)
+    return Voting(orientation=given, vote="max_confidence", per="solution", **more)
 
 
 def content(drawing: Drawing) -> tuple[bytes, ...]:
@@ -191,7 +191,7 @@ def test_settings_that_contradict_a_given_view_are_refused():
         with pytest.raises(ValueError, match="leave out --views and --rollouts"):
             asked("r90", **more)
     with pytest.raises(ValueError, match="--vote-per solution"):
-        Voting(given="r90")
+        Voting(orientation="r90")
     with pytest.raises(ValueError, match=r"a given view must be one of e, .*random"):
         asked("r45")
     solver = Solver(Oracle(), Multiplication()).with_voting(asked("r90"))

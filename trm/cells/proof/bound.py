@@ -147,7 +147,7 @@ class RoundingBound:
         return Bounded(x.value / root.unsqueeze(-1), x.error / nearest + rounding)
 
     def _network(self, x: Bounded, keys_values: list[list[Bounded]], present: Tensor) -> Bounded:
-        """Run all layers, like `CellModel.network`."""
+        """Run all layers, like `CellModel.apply_layers`."""
         for number, (mlp, parts) in enumerate(zip(self.mlps, keys_values, strict=True)):
             gamma = self.gamma(x.value.shape[-1] + 2)
             if self.model.config.num_heads:

@@ -57,7 +57,7 @@ def test_the_lens_reads_z_L_through_the_output_head(make_solver):
         context = model.encode(torch.from_numpy(canvas[None]))
         z_H, z_L = model.iterate(context, model.initial_state(context))
         for _ in range(2):  # of the second step
-            z_L = model.network(z_L + z_H + context.inputs, context)
+            z_L = model.apply_layers(z_L + z_H + context.inputs, context)
         logits, _ = model.heads(z_L, context)
     assert_reads(lens, "step 2, z_L", logits[0])
 
