@@ -17,7 +17,7 @@ from canvas.formats import Formatted
 from canvas.layouts import ANSWER, CARRIES, CellIndex, Layout, Row, table, write
 from canvas.problems import MOST_OPERANDS, Problems, random_words
 from canvas.symbols import vocab_size
-from canvas.task import ADDED, Task, digits_range, draw_sizes
+from canvas.task import ADDED, Task, digits_range, random_sizes
 
 
 class Column(Layout):
@@ -156,8 +156,8 @@ class Addition(Task):
         counts, sizes = (np.arange(low, high + 1) for low, high in (self.addends, self.digits))
         sizes = np.setdiff1d(sizes, self.left_out)
         drawn = random_words(words, 1 + self.addends[1])
-        addends = counts[draw_sizes(drawn[:, 0], counts, self.long_bias)]
-        lengths = sizes[draw_sizes(drawn[:, 1:], sizes, self.long_bias)]
+        addends = counts[random_sizes(drawn[:, 0], counts, self.long_bias)]
+        lengths = sizes[random_sizes(drawn[:, 1:], sizes, self.long_bias)]
         return np.where(np.arange(self.addends[1]) < addends[:, None], lengths, 0)
 
     @property

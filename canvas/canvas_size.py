@@ -93,7 +93,7 @@ class Insertion(NamedTuple):
     columns: np.ndarray  # int64 [B, W + columns], the same of columns
 
     @staticmethod
-    def draw(drawing: Drawing, number: tuple[int, int], words: np.ndarray) -> "Insertion":
+    def random(drawing: Drawing, number: tuple[int, int], words: np.ndarray) -> "Insertion":
         """Rows between those that are used, and columns between the leftmost given and the last.
 
         Where nothing is in between, blanks join those at the left and upper edge. ``number`` is how

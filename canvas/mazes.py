@@ -23,7 +23,7 @@ from canvas.choices import one_of
 from canvas.layouts import ANSWER, CellIndex, Layout, Row, table, write
 from canvas.problems import Problems
 from canvas.symbols import BLANK, MASK, encode
-from canvas.task import draw_sizes
+from canvas.task import random_sizes
 from canvas.texts import TextTask
 
 LETTERS, PATH = "%-SG", "o"
@@ -187,7 +187,7 @@ class Maze(TextTask):
         return "maze S-%/%-%/%-G"
 
     def lengths(self, words: np.ndarray) -> np.ndarray:
-        return self._sides[draw_sizes(words, self._sides, self.long_bias)][:, None] ** 2
+        return self._sides[random_sizes(words, self._sides, self.long_bias)][:, None] ** 2
 
     def measures(self, problems: Problems) -> dict[str, np.ndarray]:
         return {"length": np.sqrt(problems.lengths[:, 0]).astype(int), "texts": problems.counts}
@@ -197,7 +197,7 @@ class Maze(TextTask):
             raise ValueError(f"mazes are drawn with an odd number of rows from {_SMALLEST} up")
         return super().of_size(**size | {"length": size["length"] ** 2})
 
-    def draw(self, words: np.ndarray, lengths: np.ndarray) -> Numbers:
+    def random_operand(self, words: np.ndarray, lengths: np.ndarray) -> Numbers:
         digits = np.zeros(words.shape, dtype=np.uint8)
         for i, (seed, length) in enumerate(
             zip(words[:, 0].tolist(), lengths.tolist(), strict=True)

@@ -65,7 +65,7 @@ def sample(
             start = _LENGTH_DRAWS + (draw * _ATTEMPTS + attempt) * width
             words = random_words(key[todo], at_once * width, start).reshape(-1, width)
             parts = zip(np.split(words, ends, axis=1), drawn.T.repeat(at_once, axis=1), strict=True)
-            operands = [task.draw(*part) for part in parts]
+            operands = [task.random_operand(*part) for part in parts]
             problems = Problems(tuple(operands))
             fits = (split_of(problems) == SPLITS.index(split)) & task.allows(problems)
             every = np.concatenate([one.digits for one in operands], axis=1)

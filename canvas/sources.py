@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "48007d24e2e1cf7e6a00cf6307c675714374f6e5e3c3621d83250947822b15c4"
+SOURCES = "de332d2b85cfaf03e9658a1ef43c28e6cb089bbeae4534b2524246e812ea9462"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

@@ -43,6 +43,11 @@ class Task(ABC):
     base: int  # of the digits, 2 to 16
     long_bias: float = 0.0  # preference for long operands in sampling; 0: all sizes evenly
 
+    def __init_subclass__(cls) -> None:
+        """Let a task of your own define `random_operand` by its released name."""
+        if own := vars(cls).get("random_operand") or vars(cls).get("draw"):
+            cls.random_operand = cls.draw = own  # type: ignore[method-assign]
+
     def __post_init__(self) -> None:
         found = resolve(self.layout, self.layouts, Layout, "layout")
         if isinstance(found, type):
@@ -93,7 +98,7 @@ class Task(ABC):
 
     @abstractmethod
     def lengths(self, words: np.ndarray) -> np.ndarray:
-        """Draw digits of operands, int64 [B, N], 0 for no operand.
+        """Return random numbers of digits of the operands, int64 [B, N], 0 for no operand.
 
         Args:
             words: random words, uint64 [B], one a problem.
@@ -107,14 +112,16 @@ class Task(ABC):
     def of_size(self, **size: int) -> tuple[int, ...]:
         """Return the digits of each operand of a problem of a size, given by two measures."""
 
-    def draw(self, words: np.ndarray, lengths: np.ndarray) -> Numbers:
-        """Draw an operand of exactly the given lengths for each of B problems.
+    def random_operand(self, words: np.ndarray, lengths: np.ndarray) -> Numbers:
+        """Return a random operand of exactly the given lengths for each of B problems.
 
         Args:
             words: random words, uint64 [B, n], one a digit.
             lengths: int64 [B]; 0: no operand.
         """
         return numbers_from_words(words, lengths, self.base, self.smallest)
+
+    draw = random_operand  # its released name
 
     def count(self, length: int) -> int:
         """Return the number of operands of a length."""
@@ -296,7 +303,7 @@ class TwoOperands(Task):
     def lengths(self, words: np.ndarray) -> np.ndarray:
         a, b = (np.arange(low, high + 1) for low, high in (self.digits_a, self.digits_b))
         pairs = np.stack(np.meshgrid(a, b, indexing="ij"), axis=-1).reshape(-1, 2)
-        return pairs[draw_sizes(words, pairs.prod(axis=1), self.long_bias)]
+        return pairs[random_sizes(words, pairs.prod(axis=1), self.long_bias)]
 
     def measures(self, problems: Problems) -> dict[str, np.ndarray]:
         return {"digits_a": problems.lengths[:, 0], "digits_b": problems.lengths[:, 1]}
@@ -319,13 +326,13 @@ def digits_range(
     return ends[0], ends[1]
 
 
-def draw_sizes(words: np.ndarray, sizes: np.ndarray, bias: float) -> np.ndarray:
-    """Draw indices of ``sizes``, int64, with probability ∝ sizes ^ bias.
+def random_sizes(words: np.ndarray, sizes: np.ndarray, bias: float) -> np.ndarray:
+    """Choose indices of ``sizes``, int64, with probability ∝ sizes ^ bias.
 
     Args:
         words: random words, uint64 of any shape, one an index.
         sizes: [C].
-        bias: 0 draws all indices evenly.
+        bias: 0 chooses all indices evenly.
     """
     weights = sizes.astype(float) ** bias
     cumulative = np.cumsum(weights / weights.sum())

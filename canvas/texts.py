@@ -18,7 +18,7 @@ from canvas.choices import OwnCodeError, one_of, shortened
 from canvas.layouts import ANSWER, CellIndex, Layout, Row, table, write
 from canvas.problems import Problems
 from canvas.symbols import Alphabet
-from canvas.task import Task, digits_range, draw_sizes
+from canvas.task import Task, digits_range, random_sizes
 
 
 class TwoRows(Layout):
@@ -120,7 +120,7 @@ class TextTask(Task):
 
     def lengths(self, words: np.ndarray) -> np.ndarray:
         sizes = np.arange(self.length[0], self.length[1] + 1)
-        drawn = sizes[draw_sizes(words, sizes, self.long_bias)]
+        drawn = sizes[random_sizes(words, sizes, self.long_bias)]
         return np.repeat(drawn[:, None], self.arity[1], axis=1)
 
     def measures(self, problems: Problems) -> dict[str, np.ndarray]:

@@ -217,7 +217,7 @@ def _recorder(model: nn.Module | _Model, inputs: _Inputs, steps: int | None) -> 
     if not isinstance(inputs, np.ndarray):
         drawing = solver.draw_worked(_problems(inputs, solver.task))
         inputs = drawing.truth if sequences else row_steps(drawing).inputs
-        if predictor.unit == "canvas":
+        if predictor.fills == "canvas":
             inputs = drawing.masked
     if steps is None and not sequences and inputs.ndim == 3:
         # Watched, a model of any family takes steps.

@@ -301,7 +301,7 @@ def _kept() -> IO[str]:
 
 def _batch_size(voting: Voting | None, device: str) -> int:
     samples = 256 if device == "cpu" else 8192
-    return max(8, samples // (voting.samples if voting else 1))
+    return max(8, samples // (voting.solutions if voting else 1))
 
 
 def _batches(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:

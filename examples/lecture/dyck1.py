@@ -31,7 +31,7 @@ class Dyck1(TextTask):
             answer += "P" if expected else "T"
         return answer
 
-    def draw(self, words, lengths):
+    def random_operand(self, words, lengths):
         high = random_below(words, 2**32)
         texts = [self._text(line, n) for line, n in zip(high.tolist(), lengths, strict=True)]
         drawn = Numbers.from_ints([parse(text, self.base) for text in texts], self.base)

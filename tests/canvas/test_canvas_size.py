@@ -15,7 +15,7 @@ from canvas.problems import random_words
 
 def inserted(drawing: WorkedDrawing, rows: int, columns: int, seed: int = 0) -> Insertion:
     key = np.arange(len(drawing), dtype=np.uint64) + np.uint64(1000 * seed)
-    return Insertion.draw(drawing, (rows, columns), random_words(key, rows + columns))
+    return Insertion.random(drawing, (rows, columns), random_words(key, rows + columns))
 
 
 def test_inserted_blank_lines_change_no_cell_and_rows_are_found():

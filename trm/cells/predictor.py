@@ -135,7 +135,7 @@ class CellPredictor(Predictor):
         max_steps: most supervision steps, each of all cells at once. None: as many as it takes.
     """
 
-    unit = "canvas"
+    fills = "canvas"
     translation_invariant = True
 
     def __init__(

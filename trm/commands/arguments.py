@@ -443,7 +443,7 @@ class Arguments(argparse.Namespace):
         names = ("views", "symmetries", "orders", "rollouts", "noise")
         asked = {name: getattr(self, name) for name in names}
         voting = Voting(vote=vote, per=per, orientation=self.view, **asked)
-        if voting.samples > 1 or self.view is not None:
+        if voting.solutions > 1 or self.view is not None:
             return voting
         alone = "one view does not vote, so add views by --views"
         self.refuse(alone, "symmetries", "vote", "vote_per")

@@ -116,7 +116,7 @@ def run(args: Arguments) -> int:
         check_cells(solver.predictor.model)
     if args.saliency:
         check_embeddings(solver.predictor.model)
-    by_row = solver.predictor.unit == "row"
+    by_row = solver.predictor.fills == "row"
     if not by_row and not args.saliency:
         args.refuse("attention is shown only for recursive models", "cell")
     if args.saliency and not drawing.cells_of_row(row)[0][cell]:
@@ -193,7 +193,7 @@ def _watch(args: Arguments, solver: Solver, drawing: WorkedDrawing, row: int) ->
     answer = np.stack([drawing.cells_of_row(row)[0] for row in range(number)])
     if getattr(solver.predictor.model.config, "codes", None):
         met = drawing.masked.repeat(number, axis=0)  # in training all rows were masked
-    elif solver.predictor.unit == "canvas" and solver.voting is None:
+    elif solver.predictor.fills == "canvas" and solver.voting is None:
         met = _above(solution, drawing, answer)
     else:
         met = np.stack([moment.canvas for moment in moments if moment.masked])
@@ -222,7 +222,7 @@ def _rows(watched: Watched) -> Figure:
     from trm.figures.row_panels import sample_panels
 
     predictor, steps = watched.solver.predictor, watched.steps
-    most = int(watched.used.max()) + _SPARE if predictor.unit == "row" else None
+    most = int(watched.used.max()) + _SPARE if predictor.fills == "row" else None
     given = np.repeat(watched.drawing.given, len(steps.inputs), axis=0)
     traced = predictor.trace(steps.inputs, steps.labels, most)
     return sample_panels(steps, given, traced, watched.titles)
@@ -235,7 +235,7 @@ def _settled(watched: Watched) -> Figure | None:
     from trm.solving.gpt_predictor import GPTPredictor
 
     predictor, drawing = watched.solver.predictor, watched.drawing
-    if predictor.unit != "symbol":
+    if predictor.fills != "symbol":
         settled = last_changes(watched.moments)
         unit = "supervision step in which the\nsymbol of a cell last changed"
     elif isinstance(predictor, GPTPredictor) and predictor.max_steps:
@@ -253,7 +253,7 @@ def _attention(watched: Watched, cell: tuple[int, int]) -> Figure | None:
     from trm.extras.analysis.record import cell_attention
 
     predictor, canvas = watched.solver.predictor, watched.canvas
-    if predictor.unit != "row":
+    if predictor.fills != "row":
         return None
     step = int(watched.used[watched.row])
     attention = cell_attention(predictor.model, canvas[None], step)
@@ -389,7 +389,7 @@ def _save(output: Path, watched: Watched, figures: dict[str, Figure]) -> None:
 def _show(args: Arguments, watched: Watched, figures: dict[str, Figure]) -> None:
     """Print the tables and the names of the files."""
     output, predictor = Path(args.output), watched.solver.predictor
-    if predictor.unit != "symbol":
+    if predictor.fills != "symbol":
         results().print(watched.solution.steps_text())
     elif loops := predictor.max_steps:
         steps = watched.solution.row_steps

@@ -265,7 +265,7 @@ def _demo(args: Arguments) -> int:
     for i in range(SHOWN):
         solve_and_show(console, solver, shown[i : i + 1], watch=True)
     hundred = (100,) * len(task.longest)
-    if solver.predictor.unit == "canvas" and solver.for_lengths(hundred) is not None:
+    if solver.predictor.fills == "canvas" and solver.for_lengths(hundred) is not None:
         problem = sample(task, 0, "test", 0, np.arange(1), hundred)
         start = time.perf_counter()
         with progress():

@@ -78,7 +78,7 @@ class EvaluationSettings:
     @property
     def parts(self) -> list[range]:
         """Problems of each part of a cell: as many together as fit a batch with all views."""
-        size = max(8, self.batch_size // (self.voting.samples if self.voting else 1))
+        size = max(8, self.batch_size // (self.voting.solutions if self.voting else 1))
         every = range(self.problems)
         return [every[first : first + size] for first in every[::size]]
 
@@ -315,7 +315,7 @@ def _solved(solver: Solver, problems: Problems, batch_size: int, warm: bool) -> 
     cells = solver.draw_worked(problems[:1]).truth.size
     batch_size = min(batch_size, max(1, _MOST_CELLS // cells))
     # The share of free-running work: rows on true ones take at most as long as one view.
-    solving = 1 - 1 / (1 + (solver.voting.samples if solver.voting else 1))
+    solving = 1 - 1 / (1 + (solver.voting.solutions if solver.voting else 1))
     for start in range(0, len(problems), batch_size):
         batch = problems[start : start + batch_size]
         between, end = start + solving * len(batch), start + len(batch)

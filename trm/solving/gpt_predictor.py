@@ -32,7 +32,7 @@ class GPTPredictor(Predictor):
     of them have.
     """
 
-    unit = "symbol"
+    fills = "symbol"
 
     def __init__(self, model: GPT, calibration: Callable[[np.ndarray], np.ndarray]) -> None:
         self.model, self._calibration = model, calibration

@@ -37,7 +37,7 @@ def solve_in_both_orders(solver: Solver, problems: Problems, drawing: Drawing) -
     voting, unknown = solver.voting, solver.orientation_unknown
     assert voting is not None
     one_order = alone = replace(solver, voting=None)
-    if unknown or voting.samples > 2:
+    if unknown or voting.solutions > 2:
         one_order = replace(solver, voting=replace(voting, orders=1))
     with part(0, 1, 2):
         solutions = one_order.solve_drawing(problems, drawing)

@@ -108,7 +108,7 @@ def solve_guesses(solver: Solver, problems: Problems, drawing: Drawing) -> list[
 
 def _fill_first_rows(solver: Solver, guesses: Sequence[Guess]) -> None:
     """Fill in the first row of each guess, if the model solves row by row."""
-    if solver.predictor.unit != "row":
+    if solver.predictor.fills != "row":
         return
     for alike, joined in _batches(guesses):
         first = replace(joined, heights=joined.given_rows + 1)

@@ -93,7 +93,7 @@ class Predictor(ABC):
 
     Attributes:
         model: the network, in evaluation mode, on the device where it is to run.
-        unit: part of a solution that is filled in at once. A ``row`` in supervision steps, from the
+        fills: what is filled in at once. A ``row`` in supervision steps, from the
             rows above it; all rows of a ``canvas`` together, also in supervision steps, at least
             when the model is watched; or one ``symbol`` of a sequence after the other, as a GPT.
         translation_invariant: True if shifting all cells never changes the output.
@@ -106,7 +106,7 @@ class Predictor(ABC):
     """
 
     model: Any
-    unit: Literal["row", "canvas", "symbol"] = "row"
+    fills: Literal["row", "canvas", "symbol"] = "row"
     translation_invariant: bool = False
     most_operands: int | None = None
     certain: bool = False
@@ -188,17 +188,17 @@ class Predictor(ABC):
             ValueError: the model takes no supervision steps, has no states for noise, or writes no
                 symbols one by one.
         """
-        if changes.get("sampling") and self.unit != "symbol":
+        if changes.get("sampling") and self.fills != "symbol":
             raise ValueError(
                 "sampling is for GPTs, which write symbol by symbol, and this model fills in whole "
                 "rows: leave out --temperature and --top-k"
             )
-        if changes.get("noise") and self.unit != "row":
+        if changes.get("noise") and self.fills != "row":
             raise ValueError(
                 "noise is added to the states of a recursive model, and this model has none: leave "
                 "out --rollouts and --noise"
             )
-        if changes.get("start_seed") is not None and self.unit == "symbol":
+        if changes.get("start_seed") is not None and self.fills == "symbol":
             raise ValueError(
                 "--start noise is for models that take supervision steps, and this one takes none: "
                 "leave it out"
@@ -210,7 +210,7 @@ class Predictor(ABC):
     @property
     def steps_in_words(self) -> str:
         """Name of the steps of a row."""
-        return "loops of a symbol" if self.unit == "symbol" else "supervision steps"
+        return "loops of a symbol" if self.fills == "symbol" else "supervision steps"
 
     @property
     def device(self) -> str:

@@ -112,12 +112,12 @@ class Solver:
         if voting.symmetries is None:
             voting = replace(voting, symmetries=self.trained_symmetries)
         if set(voting.symmetries or ()) - {"e"}:
-            if predictor.unit == "symbol":
+            if predictor.fills == "symbol":
                 raise ValueError(
                     "a GPT writes in one direction and cannot work on turned canvases: use only "
                     "shifts, --symmetries e"
                 )
-            if predictor.unit == "canvas" and voting.per != "solution":
+            if predictor.fills == "canvas" and voting.per != "solution":
                 raise ValueError(
                     "this model recognises an upright solution, not an upright row: let solutions "
                     "vote, --vote-per solution"
@@ -194,7 +194,7 @@ class Solver:
         voting, on_row = self.voting, self.predictor.options.on_row
         if voting is None:
             written = self.predictor.free_running(drawing)
-            if on_row is not None and self.predictor.unit != "row":
+            if on_row is not None and self.predictor.fills != "row":
                 show_row_by_row(written, drawing, on_row)
             return self.solutions(problems, drawing, written)
         if voting.orders == 2:

@@ -44,7 +44,7 @@ def teacher_forced(
     rows, size = row_steps(drawing), len(drawing)
     known = np.zeros(len(rows.row), dtype=bool)
     parts = []
-    if written is not None and predictor.unit != "symbol":
+    if written is not None and predictor.fills != "symbol":
         correct_above = np.logical_and.accumulate(drawing.correct_rows(written.canvases), axis=1)
         correct_above = np.pad(correct_above, ((0, 0), (1, 0)), constant_values=True)
         known = correct_above[rows.problem, rows.row]

@@ -104,7 +104,7 @@ class Voting:
         )
 
     @property
-    def samples(self) -> int:
+    def solutions(self) -> int:
         """Highest number of solutions of one problem: views, or guesses, x orders x rollouts."""
         views = self.views if self.orientation is None else len(self.guesses)
         return views * self.orders * self.rollouts

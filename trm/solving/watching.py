@@ -62,14 +62,14 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
     if (
         voting is not None
         and voting.per == "solution"
-        and (voting.orders, voting.samples) != (2, 2)
+        and (voting.orders, voting.solutions) != (2, 2)
     ):
         raise ValueError(
             "views that vote per solution have a canvas each, so there is no one canvas to watch: "
             "let them vote per row, or watch one view"
         )
     drawing = solver.draw_worked(problem)
-    together = solver.predictor.unit == "canvas" and voting is None
+    together = solver.predictor.fills == "canvas" and voting is None
     latest = Moment(drawing.masked[0], 0, None, masked=True)
     rows = [int(drawing.canvas_row(number)[0]) for number in range(int(drawing.num_rows[0]))]
 

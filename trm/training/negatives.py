@@ -63,8 +63,8 @@ _LABELS = {
 }
 
 
-def draw_kinds(negatives: NegativesConfig, words: np.ndarray) -> np.ndarray:
-    """Draw the `SampleKind` of each sample, int64 [B], from random words [B, `WORDS`]."""
+def random_kinds(negatives: NegativesConfig, words: np.ndarray) -> np.ndarray:
+    """Choose the `SampleKind` of each sample, int64 [B], from random words [B, `WORDS`]."""
     shares = [getattr(negatives, part.name) for part in fields(negatives)]
     kind = 1 + np.searchsorted(np.cumsum(shares), random_shares(words[:, 0]), side="right")
     return np.where(kind > len(shares), SampleKind.NONE, kind)
@@ -98,7 +98,7 @@ class SamplesWithNegatives(RowStepSamples):
 
     def kinds_of(self, epoch: int, index: np.ndarray) -> np.ndarray:
         """Return the `SampleKind` of each sample, int64 [B]."""
-        return draw_kinds(self.negatives, self.words(epoch, index, Purpose.NEGATIVE, WORDS))
+        return random_kinds(self.negatives, self.words(epoch, index, Purpose.NEGATIVE, WORDS))
 
     def shown(self, indices: Sequence[int]) -> tuple[np.ndarray, list[str]]:
         """Return inputs of a batch to look at, uint8 [N, H, W], and what each of them is.

@@ -113,7 +113,7 @@ class TrainingSamples(Samples):
         more = min(more[0], height - rows), min(more[1], width - columns)
         where = self.words(epoch, index, Purpose.PLACE, 2 + sum(more))
         drawing = self._draw(problems, sizes, (height - more[0], width - more[1]), where[:, :2])
-        return problems, drawing, Insertion.draw(drawing, more, where[:, 2:]), epoch, index
+        return problems, drawing, Insertion.random(drawing, more, where[:, 2:]), epoch, index
 
     def _of_batch(
         self, epoch: int, index: np.ndarray, purpose: int, most: tuple[int, int]

@@ -240,7 +240,7 @@ class Pictures(L.Callback):
     def _draw_steps(self, trainer: L.Trainer, module: CanvasModule) -> None:
         """Draw the accuracy of rows after each supervision step, if the model has steps."""
         predictor, rows = module.predictor(), self._parts[0].forced.rows
-        if predictor.unit == "row":
+        if predictor.fills == "row":
             seen = predictor.trace(rows.inputs[:_TRACED], rows.labels[:_TRACED])
             figure = steps_figure(np.stack([curve.correct for curve in seen.curves], axis=1))
             add_image(trainer, "figures/supervision_steps", pixels(figure))

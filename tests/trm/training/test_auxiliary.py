@@ -83,7 +83,7 @@ def test_classes_are_those_of_long_multiplication():
     drawing = TASK.canvas_layout.draw_worked(Problems.from_ints([(47, 36)]), 6, 6)
     names = {"multiplicand": 1.0, "multiplier": 1.0, "carry": 1.0, "sum": 1.0, "sum_carry": 1.0}
     data = RowStepSamples(TASK, Canvas(6, 6), "train", 0, 1, 1, auxiliary=AuxiliaryConfig(names))
-    whole = Insertion.draw(drawing, (0, 0), np.zeros((1, 0), dtype=np.uint64))
+    whole = Insertion.random(drawing, (0, 0), np.zeros((1, 0), dtype=np.uint64))
     step = np.array([1])
     maps = dict(zip(names, data._auxiliary(drawing, whole, 0, step), strict=True))
     row, end = int(drawing.canvas_row(1)[0]), int(drawing.left[0] + drawing.widths[0])

@@ -38,8 +38,8 @@ from trm.training.data import CanvasDataModule
 from trm.training.negatives import (
     SampleKind,
     SamplesWithNegatives,
-    draw_kinds,
     other_problems,
+    random_kinds,
     with_own_rows,
 )
 from trm.training.samples import RowStepSamples
@@ -219,11 +219,11 @@ def test_the_row_above_is_marked_if_the_model_fills_it_in(name, blanks):
 
 def test_kinds_have_their_shares():
     words = np.random.default_rng(0).integers(0, 2**64, (20_000, 4), dtype=np.uint64)
-    shares = np.bincount(draw_kinds(ALL, words), minlength=6) / len(words)
+    shares = np.bincount(random_kinds(ALL, words), minlength=6) / len(words)
     expected = [1 - sum(vars(ALL).values()), *vars(ALL).values()]
     assert shares == pytest.approx(expected, abs=0.015)
-    assert (draw_kinds(NegativesConfig(), words) == SampleKind.NONE).all()
-    assert (draw_kinds(NegativesConfig(own=1.0), words) == SampleKind.OWN).all()
+    assert (random_kinds(NegativesConfig(), words) == SampleKind.NONE).all()
+    assert (random_kinds(NegativesConfig(own=1.0), words) == SampleKind.OWN).all()
 
 
 def test_other_problems_differ_and_have_no_leading_zero():
