@@ -40,8 +40,8 @@ from timing import Config, even, in_turn, show
 from torch import Tensor
 
 from canvas.canvas_size import Canvas
-from canvas.drawing import IGNORE
 from canvas.sampling import sample
+from canvas.sequences import IGNORE
 from canvas.symbols import PAD, VOCAB_SIZE
 from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from timing import in_turn, show
 
-from canvas.drawing import tokens_to_write
 from canvas.problems import Problems
+from canvas.sequences import tokens_to_write
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.grid_cells import cell_problems

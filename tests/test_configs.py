@@ -11,7 +11,7 @@ import pytest
 import torch
 import yaml
 
-from canvas.drawing import IGNORE
+from canvas.sequences import IGNORE
 from trm.extras.sweep.runs import plan
 from trm.extras.sweep.study import Setting, Study, read_study
 from trm.training.canvas_module import CanvasModule

@@ -14,10 +14,11 @@ import pytest
 from canvas.addition import Addition
 from canvas.cells.drawn import draw_signals
 from canvas.division import Division
-from canvas.drawing import row_steps, sequences
+from canvas.drawing import row_steps
 from canvas.mazes import Maze
 from canvas.modular import Modular
 from canvas.sampling import sample
+from canvas.sequences import sequences
 from canvas.tasks import TASKS as TASK_KINDS
 from trm import load_puzzle_solver, load_solver, solve
 from trm.checkpoints import read_puzzle_format

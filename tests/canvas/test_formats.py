@@ -8,9 +8,10 @@ import pytest
 from canvas import symbols
 from canvas.addition import Addition
 from canvas.check import check_layout
-from canvas.drawing import Drawing, row_steps, to_sequences
+from canvas.drawing import Drawing, row_steps
 from canvas.layouts import read
 from canvas.problems import Problems
+from canvas.sequences import to_sequences
 from canvas.tasks import task_data
 
 PROBLEMS = [(604, 87), (5, 999), (1, 2), (9999, 1), (0, 0), (31, 4074)]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from canvas import sequences
 from canvas.choices import class_name
 from canvas.drawing import row_steps
 from canvas.multiplication import Lattice, Multiplication
@@ -48,6 +49,12 @@ def test_a_method_works_by_its_released_name():
     assert drawing.row_of_step(1) == drawing.canvas_row(1) == 2
     assert (drawing.steps, drawing.first_step) == (drawing.num_rows, drawing.given_rows) == (2, 1)
     assert (row_steps(drawing).step == [0, 1]).all()
+
+
+def test_sequences_are_imported_from_their_released_place():
+    from canvas.drawing import IGNORE, to_sequences  # type: ignore[attr-defined]
+
+    assert (IGNORE, to_sequences) == (sequences.IGNORE, sequences.to_sequences)
 
 
 def test_a_layout_defines_a_method_by_its_released_name():

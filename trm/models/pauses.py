@@ -3,7 +3,7 @@
 Goyal et al. 2023, "Think before you speak: Training Language Models With Pause Tokens" (arXiv
 2310.02226). All pauses stand behind the end of the row with the operation's sign, the last row of
 operands in the layouts of this package. The first token of the answer is then predicted at the last
-pause. Sequences without their pauses remain those of `canvas.drawing.sequences`.
+pause. Sequences without their pauses remain those of `canvas.sequences.sequences`.
 """
 
 from typing import NamedTuple

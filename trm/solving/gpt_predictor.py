@@ -8,7 +8,8 @@ import torch
 
 from augment.views import View, apply_views, undo_views
 from canvas import symbols
-from canvas.drawing import Drawing, from_sequences, to_sequences, tokens_to_write
+from canvas.drawing import Drawing
+from canvas.sequences import from_sequences, to_sequences, tokens_to_write
 from trm.models.gpt import GPT, Generated
 from trm.models.sampling import Sampler
 from trm.runtime.torch_settings import standard_settings, tensor_for

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from augment.symmetry import SYMMETRIES
-from canvas.drawing import IGNORE, WorkedDrawing, sequences
+from canvas.drawing import WorkedDrawing
+from canvas.sequences import IGNORE, sequences
 from trm.models.gpt import GPT
 from trm.models.pauses import SIGNS
 from trm.runtime.limits import MOST_STEPS
@@ -27,7 +28,7 @@ def sequence_loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
     Args:
         logits: float [B, S, V].
-        labels: int64 [B, S]; `canvas.drawing.IGNORE` does not count.
+        labels: int64 [B, S]; `canvas.sequences.IGNORE` does not count.
 
     Returns:
         The loss, float32 [], with gradient, and the accuracy of the counted tokens, float32 [].
@@ -50,7 +51,7 @@ def loop_losses(
     Args:
         model: the GPT, whose heads read the states.
         states: [B, S, D], one after each loop; gradients flow through all of them.
-        labels: int64 [B, S]; `canvas.drawing.IGNORE` does not count.
+        labels: int64 [B, S]; `canvas.sequences.IGNORE` does not count.
         supervised: number of loops with a loss.
 
     Returns:

@@ -13,8 +13,8 @@ from augment.equivalents import Equivalents, reveal
 from augment.symmetry import SYMMETRIES
 from augment.views import View, apply_views, possible_shifts
 from canvas.choices import check_choice
-from canvas.drawing import IGNORE
 from canvas.problems import keys, random_below, random_shares, random_words
+from canvas.sequences import IGNORE
 from trm.io.puzzle_files import arrays_hash, read_puzzles
 from trm.io.puzzle_format import PuzzleFormat, Puzzles
 from trm.training.configs import check_range

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from canvas.drawing import IGNORE
+from canvas.sequences import IGNORE
 from canvas.symbols import BLANK
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.iterative_predictor import IterativePredictor

@@ -17,17 +17,10 @@ from torch.utils.data import Dataset
 
 from augment.transforms import SampleTransform
 from canvas.canvas_size import Blanks, Canvas, Insertion
-from canvas.drawing import (
-    IGNORE,
-    UNDEFINED,
-    RowSteps,
-    WorkedDrawing,
-    at_writers,
-    row_steps,
-    sequences,
-)
+from canvas.drawing import UNDEFINED, RowSteps, WorkedDrawing, row_steps
 from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.sampling import sample
+from canvas.sequences import IGNORE, at_writers, sequences
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
 from trm.families import moved
@@ -223,7 +216,7 @@ def corner(cells: np.ndarray) -> np.ndarray:
 
 
 class SequenceSamples(TrainingSamples):
-    """Batches of whole problems as sequences, see `canvas.drawing.sequences`.
+    """Batches of whole problems as sequences, see `canvas.sequences.sequences`.
 
     A batch has ``ids``: int64 [B, S], ``labels``: int64 [B, S], and the canvas's ``height`` and
     ``width``. As long as there are auxiliary losses, it has ``auxiliary``: uint8 [B, S, N], the

@@ -9,16 +9,10 @@ from drawings import PAIRS, drawn
 from tiny import tiny_gpt
 
 from augment.views import View
-from canvas.drawing import (
-    IGNORE,
-    WorkedDrawing,
-    row_steps,
-    sequences,
-    to_sequences,
-    tokens_to_write,
-)
+from canvas.drawing import WorkedDrawing, row_steps
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
+from canvas.sequences import IGNORE, sequences, to_sequences, tokens_to_write
 from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
 from trm.models.gpt import GPT, Generated
 from trm.solving.calibration import Calibration, fit_calibration

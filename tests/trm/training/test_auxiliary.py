@@ -15,9 +15,10 @@ from tiny import SIZES, tiny_module, tiny_trm
 from augment.transforms import CanvasShift, SampleTransform
 from canvas.addition import Addition
 from canvas.canvas_size import Blanks, Canvas, Insertion
-from canvas.drawing import IGNORE, UNDEFINED, at_writers, sequences
+from canvas.drawing import UNDEFINED
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
+from canvas.sequences import IGNORE, at_writers, sequences
 from canvas.symbols import DIGIT_IDS
 from trm.checkpoints.loading import load_solver
 from trm.models.configs import GPTConfig

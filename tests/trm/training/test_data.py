@@ -12,9 +12,10 @@ from augment.transforms import CanvasShift, SampleTransform
 from augment.views import possible_shifts
 from canvas.addition import Addition
 from canvas.canvas_size import Blanks
-from canvas.drawing import IGNORE, from_sequences, row_steps
+from canvas.drawing import row_steps
 from canvas.multiplication import Multiplication
 from canvas.problems import split_of
+from canvas.sequences import IGNORE, from_sequences
 from canvas.symbols import BLANK, END, MASK
 from trm.cells.samples import CellInputSamples, SolutionSamples
 from trm.models.configs import RecursiveConfig

@@ -10,9 +10,9 @@ from runs import charts_without_a_curve, events_of, last_of
 
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
-from canvas.drawing import IGNORE
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
+from canvas.sequences import IGNORE
 from trm.checkpoints import CHECKPOINT_KEY
 from trm.checkpoints.loading import load_solver
 from trm.models.configs import GPTConfig

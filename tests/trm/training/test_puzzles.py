@@ -14,7 +14,7 @@ from tiny import tiny_trm
 
 from augment.equivalents import Equivalents
 from augment.symmetry import SYMMETRIES, apply, invert
-from canvas.drawing import IGNORE
+from canvas.sequences import IGNORE
 from trm.checkpoints.content import load_checkpoint, pack
 from trm.checkpoints.loading import load_solver, restored
 from trm.checkpoints.names import about

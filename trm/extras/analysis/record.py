@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from canvas.drawing import to_sequences
+from canvas.sequences import to_sequences
 from trm.models.gpt import GPT
 from trm.models.hooks import Visit, record, sites
 from trm.models.iterative import IterativeModel, Loop, named, unnamed

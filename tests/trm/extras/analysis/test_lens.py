@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from canvas.drawing import RowSteps, row_steps, to_sequences
+from canvas.drawing import RowSteps, row_steps
 from canvas.problems import Problems
+from canvas.sequences import to_sequences
 from trm.extras.analysis.lens import Lens, read_layers, some_steps
 from trm.extras.analysis.record import token_of_cell
 from trm.models.gpt import GPT

@@ -13,11 +13,12 @@ from drawings import LAYOUTS
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
 from canvas.cells.drawn import draw_signals
-from canvas.drawing import UNDEFINED, to_sequences
+from canvas.drawing import UNDEFINED
 from canvas.layouts import GIVEN
 from canvas.multiplication import Lattice, Multiplication
 from canvas.problems import SPLITS, Problems, split_of
 from canvas.sampling import sample
+from canvas.sequences import to_sequences
 from canvas.symbols import BLANK, MASK
 from trm.evaluation.statistics import Share
 from trm.extras.analysis import probe

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from canvas import symbols
-from canvas.drawing import row_steps, to_sequences
+from canvas.drawing import row_steps
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
+from canvas.sequences import to_sequences
 from trm.evaluation.statistics import bootstrap
 from trm.extras.analysis.rasp import Selector, select
 from trm.extras.analysis.rasp_heads import Head, compare_heads, heads_of, overlaps, watch
