@@ -9,8 +9,8 @@ from canvas.arithmetic import Numbers
 from canvas.cells.check import check_rule
 from canvas.cells.local_rule import LocalRule
 from canvas.choices import OwnCodeError, failure
-from canvas.layouts import read
 from canvas.problems import Problems
+from canvas.reading import read
 from canvas.sampling import sample
 from canvas.symbols import BLANK, ids_of
 from canvas.task import Task

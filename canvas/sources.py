@@ -21,14 +21,14 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "de332d2b85cfaf03e9658a1ef43c28e6cb089bbeae4534b2524246e812ea9462"
+SOURCES = "786c187c010dbe231a6c7a9eb810013c6f0be8ff39ea85c1d7de55a86d2fb99c"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.
 _FILES = (
     *("addition.py", "arithmetic.py", "layouts.py", "multiplication.py", "symbols.py", "task.py"),
     *("division.py", "formats.py", "mazes.py", "modular.py", "rule110.py", "single_steps.py"),
-    *("subtraction.py", "texts.py"),
+    *("reading.py", "subtraction.py", "texts.py"),
     *("cells/local_rule.py", "cells/spec.py", "cells/rules/*.py"),
 )
 _FOREIGN = {"numpy", "torch", *sys.stdlib_module_names}  # top-level packages that are not hashed

@@ -11,7 +11,8 @@ import pytest
 
 from canvas import choices, symbols
 from canvas.addition import Addition
-from canvas.layouts import Layout, read
+from canvas.layouts import Layout
+from canvas.reading import read
 
 LAYOUT = """
     from canvas.addition import Column

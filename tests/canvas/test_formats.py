@@ -9,8 +9,8 @@ from canvas import symbols
 from canvas.addition import Addition
 from canvas.check import check_layout
 from canvas.drawing import Drawing, row_steps
-from canvas.layouts import read
 from canvas.problems import Problems
+from canvas.reading import read
 from canvas.sequences import to_sequences
 from canvas.tasks import task_data
 

@@ -9,9 +9,9 @@ from canvas.cells.drawn import drawn_cell_inputs
 from canvas.cells.order import WritingOrder, settle
 from canvas.cells.reachable import reachable_cell_inputs
 from canvas.cells.spec import SYMBOL, TOKEN
-from canvas.layouts import read
 from canvas.mazes import PUBLISHED, Maze, draw_maze, is_tree, path
 from canvas.problems import SPLITS, split_of
+from canvas.reading import read
 from canvas.sampling import sample
 from canvas.symbols import MASK, decode, encode
 

@@ -5,8 +5,8 @@ from drawings import LAYOUTS, drawn
 from canvas import symbols
 from canvas.addition import Addition
 from canvas.drawing import WorkedDrawing, row_steps
-from canvas.layouts import read
 from canvas.multiplication import Multiplication
+from canvas.reading import read
 
 
 def last_row(drawing: WorkedDrawing) -> tuple[int, np.ndarray]:

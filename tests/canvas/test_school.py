@@ -10,9 +10,9 @@ from canvas.cells.drawn import drawn_cell_inputs
 from canvas.cells.reachable import reachable_cell_inputs
 from canvas.check import check_layout
 from canvas.division import Division
-from canvas.layouts import read
 from canvas.modular import Modular
 from canvas.picture import to_text
+from canvas.reading import read
 from canvas.rule110 import Rule110
 from canvas.subtraction import Subtraction
 from canvas.symbols import ALL_CHARACTERS

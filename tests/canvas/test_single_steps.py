@@ -3,9 +3,9 @@ import pytest
 
 from canvas.addition import Addition
 from canvas.check import check_layout
-from canvas.layouts import read
 from canvas.multiplication import Multiplication
 from canvas.picture import to_text
+from canvas.reading import read
 from canvas.single_steps import Alignment, CarrylessSum, Products
 from canvas.tasks import task_class, task_data
 

@@ -10,9 +10,10 @@ from canvas.arithmetic import Numbers, parse
 from canvas.check import check_layout
 from canvas.choices import OwnCodeError
 from canvas.drawing import row_steps
-from canvas.layouts import PARTIAL, Row, read
+from canvas.layouts import PARTIAL, Row
 from canvas.picture import to_text
 from canvas.problems import Problems
+from canvas.reading import read
 from canvas.sampling import sample
 from canvas.symbols import MASK, Alphabet, decode, digits_of, ids_of, vocab_size
 from canvas.tasks import task_data

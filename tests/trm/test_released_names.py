@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from canvas import sequences
+from canvas import reading, sequences
 from canvas.choices import class_name
 from canvas.drawing import row_steps
 from canvas.multiplication import Lattice, Multiplication
@@ -55,6 +55,12 @@ def test_sequences_are_imported_from_their_released_place():
     from canvas.drawing import IGNORE, to_sequences  # type: ignore[attr-defined]
 
     assert (IGNORE, to_sequences) == (sequences.IGNORE, sequences.to_sequences)
+
+
+def test_reading_is_imported_from_its_released_place():
+    from canvas.layouts import read, written_box
+
+    assert (read, written_box) == (reading.read, reading.written_box)
 
 
 def test_a_layout_defines_a_method_by_its_released_name():

@@ -13,9 +13,9 @@ from rich.console import Console
 from augment.symmetry import SYMMETRIES, apply
 from canvas.check import check_layout
 from canvas.drawing import WorkedDrawing, row_steps
-from canvas.layouts import written_box
 from canvas.picture import save_gif, to_figure, to_terminal
 from canvas.problems import MOST_CELLS, Problems
+from canvas.reading import written_box
 from canvas.task import Task
 from canvas.tasks import TASKS, task_of
 from trm.commands.arguments import Arguments, Parser, whole

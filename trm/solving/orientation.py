@@ -35,8 +35,8 @@ import numpy as np
 from augment.symmetry import SYMMETRIES, apply, compose, invert
 from augment.views import View
 from canvas.drawing import Drawing, WorkedDrawing
-from canvas.layouts import written_box
 from canvas.problems import Problems
+from canvas.reading import written_box
 from canvas.symbols import BLANK
 from trm.solving.solution import Solution
 from trm.solving.voting import ANY, Vote, Voting, decide

@@ -11,8 +11,8 @@ from augment.symmetry import lookup
 from canvas import symbols
 from canvas.canvas_size import Canvas
 from canvas.drawing import Drawing, WorkedDrawing
-from canvas.layouts import Reading, read
 from canvas.problems import Problems
+from canvas.reading import Reading, read
 from canvas.task import Task, describe_ranges
 from trm.families import SHARING, load, moved
 from trm.runtime.progress import part

@@ -13,8 +13,8 @@ from canvas import symbols
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
 from canvas.drawing import Drawing
-from canvas.layouts import written_box
 from canvas.multiplication import Multiplication
+from canvas.reading import written_box
 from canvas.symbols import BLANK, MASK
 from trm.solving.calibration import Calibration
 from trm.solving.gpt_predictor import GPTPredictor

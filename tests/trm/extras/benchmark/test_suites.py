@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from augment.symmetry import apply, invert
-from canvas.layouts import read
 from canvas.problems import SPLITS, Problems, split_of
+from canvas.reading import read
 from canvas.symbols import BLANK, encode
 from trm.evaluation.grid_cells import cell_problems
 from trm.extras.benchmark.suites import SUITES, VIEWS, Item, export, record
