@@ -98,7 +98,9 @@ def _work_through(args: Arguments, study: "Study") -> int:
     ]
     last = "minutes of a run" if timed else "steps"
     print_table(("setting", "parameters", last), rows, wrap=True)
+    trained = sum(jobs.states[run].trained for run in jobs.left())
     already = f", {runs - left} of them done already" if left < runs else ""
+    already += f", {trained} of them trained and to be evaluated" if trained else ""
     results().print(
         f"{len(study.settings)} settings x {len(study.seeds)} seeds: {runs} runs{already}, "
         f"{at_once} at once"

@@ -81,8 +81,14 @@ def test_a_study_is_run_printed_and_kept(command, study, tmp_path, monkeypatch):
     again = command("sweep", study, "--output", "out", folder=tmp_path)
     assert "2 of them done already" in again.out
     assert [file.stat().st_mtime_ns for file in done] == before
-    assert "leaves them out: runs/lr_1e+30-seed0" in again.out
-    assert "leaves them out: runs/lr\\_1e+30-seed0" in (tmp_path / "out/study.md").read_text()
+    assert "left out of its report: runs/lr_1e+30-seed0" in again.out
+    assert (
+        "left out of its report: runs/lr\\_1e+30-seed0" in (tmp_path / "out/study.md").read_text()
+    )
+    sizes = {"evaluate": {"inside": {"digits-a": "1", "digits-b": "1", "problems": 4}}}
+    study.write_text(yaml.safe_dump(STUDY | sizes))
+    planned = command("sweep", study, "--output", "out", "--dry-run", folder=tmp_path)
+    assert "3 runs, 2 of them trained and to be evaluated" in planned.out
     longer = STUDY["set"] | {"trainer.max_epochs": 3}
     study.write_text(yaml.safe_dump(STUDY | {"set": longer}))
     refused = command("sweep", study, "--output", "out", "--dry-run", folder=tmp_path, code=2)

@@ -109,16 +109,14 @@ def write_report(jobs: Jobs) -> None:
 
 
 def changes(jobs: Jobs) -> list[str]:
-    """Return a sentence for each change of the study that its figures do not show."""
+    """Return a remark on each change of the study that its figures do not show."""
     found = [
         f"{file} has changed since these runs were started, and their figures may be of its "
         f"earlier content: {', '.join(run.name for run in runs)}"
         for file, runs in jobs.changed_code().items()
     ]
     if left := jobs.leftovers():
-        found.append(
-            f"The study has these no longer, and this report leaves them out: {', '.join(left)}"
-        )
+        found.append(f"no longer in the study, and left out of its report: {', '.join(left)}")
     return found
 
 

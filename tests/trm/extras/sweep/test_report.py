@@ -68,7 +68,7 @@ def test_the_report_lists_finished_and_failed_runs(jobs, study):
     jobs.study = replace(study, evaluations={"far": []})  # the old picture is of another one
     text = page(jobs)
     assert "study.png" not in text
-    assert "- The study has these no longer, and this report leaves them out: " in text
+    assert "- no longer in the study, and left out of its report: " in text
 
 
 @pytest.fixture

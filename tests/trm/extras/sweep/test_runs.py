@@ -169,7 +169,7 @@ def test_what_a_study_has_no_longer_is_named(tmp_path, monkeypatch):
     jobs = Jobs(tmp_path, a_study("b", near=[]))
     assert jobs.leftovers() == ["runs/a-seed0", "evaluations/far"]
     [sentence] = changes(jobs)
-    assert sentence.endswith("this report leaves them out: runs/a-seed0, evaluations/far")
+    assert sentence.endswith("left out of its report: runs/a-seed0, evaluations/far")
 
 
 def test_own_code_that_has_changed_is_named(tmp_path, monkeypatch):
