@@ -58,6 +58,7 @@ _DIGEST = "sha256"  # an entry of the entry `HEADER`
 _HEADER = {"model": CHECKPOINT_KEY, "data": DATA_KEY}  # by name there: the key in a checkpoint
 _HEADER |= {"step": "global_step", "epoch": "epoch", "cost": COST_KEY}
 _PREFIX = "model."  # of the names of the network's weights in a checkpoint
+_COMPILED = "_orig_mod."  # after it, where `torch.compile` had wrapped the network
 _WRITTEN = "take one written by `trm fit` or `trm inspect --export`"
 
 _LONGEST = 100_000  # characters of settings as JSON
@@ -137,7 +138,11 @@ def network_weights(content: dict[str, Any]) -> dict[str, Tensor]:
     Those in the content of `read_checkpoint` may be NumPy arrays.
     """
     found = content["state_dict"].items()
-    return {k.removeprefix(_PREFIX): value for k, value in found if k.startswith(_PREFIX)}
+    return {
+        k.removeprefix(_PREFIX).removeprefix(_COMPILED): value
+        for k, value in found
+        if k.startswith(_PREFIX)
+    }
 
 
 def auxiliary_weights(content: dict[str, Any]) -> dict[str, tuple[Tensor, Tensor]]:

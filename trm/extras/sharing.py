@@ -210,7 +210,7 @@ def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
         ValueError: models of this kind cannot be exported.
     """
     network: Any = nn.Module()
-    network.model = model
+    network.model = model = uncompiled(model)
     outputs = ["logits", "halt_logits"]
     if isinstance(model, IntegerCellModel):
         raise ValueError(

@@ -42,6 +42,19 @@ def test_a_solver_has_weights_task_and_steps_of_its_checkpoint(checkpoint):
     assert (solver.predictor.max_steps, solver.canvas.height, solver.canvas.width) == (5, 9, 11)
 
 
+def test_the_checkpoint_of_a_compiled_network_loads(checkpoint, tmp_path):
+    content = torch.load(checkpoint, weights_only=True)
+    weights = content["state_dict"].items()  # as of a Trainer with torch.compile(network)
+    content["state_dict"] = {k.replace("model.", "model._orig_mod.", 1): v for k, v in weights}
+    torch.save(content, tmp_path / "compiled.ckpt")
+    mine, theirs = (
+        load_solver(file, device="cpu").predictor.model.state_dict()
+        for file in (checkpoint, tmp_path / "compiled.ckpt")
+    )
+    assert mine.keys() == theirs.keys()
+    assert all(torch.equal(mine[name], value) for name, value in theirs.items())
+
+
 def test_a_looped_gpt_takes_as_many_loops_as_are_asked_for(repository, tmp_path):
     plain = repository / "docs/models/addition-gpt-seed0.safetensors"
     content, looped = unpack(plain), tmp_path / "looped.safetensors"
