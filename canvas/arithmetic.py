@@ -34,18 +34,13 @@ class Numbers:
     @classmethod
     def from_ints(cls, values: Sequence[int], base: int = 10) -> "Numbers":
         """Return numbers from Python integers of any size, zero or more."""
-        rows: list[list[int]] = []
-        for value in values:
-            if value < 0:
-                raise ValueError(f"a canvas contains whole numbers from 0 up, got {value}")
-            rows.append([])
-            while value:
-                value, digit = divmod(value, base)
-                rows[-1].append(digit)
-        digits = np.zeros((len(rows), max([1, *map(len, rows)])), dtype=np.uint8)
-        for row, found in zip(digits, rows, strict=True):
-            row[: len(found)] = found
-        return cls.from_digits(digits, base)
+        if (least := min(values, default=0)) < 0:
+            raise ValueError(f"a canvas contains whole numbers from 0 up, got {least}")
+        rest = np.array(values, dtype=np.int64 if max(values, default=0) < 2**63 else object)
+        places = [rest % base]
+        while (rest := rest // base).any():
+            places.append(rest % base)
+        return cls.from_digits(np.stack(places, axis=1).astype(np.uint8), base)
 
     def to_ints(self) -> list[int]:
         """Return the numbers as Python integers."""

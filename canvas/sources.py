@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "786c187c010dbe231a6c7a9eb810013c6f0be8ff39ea85c1d7de55a86d2fb99c"
+SOURCES = "6e934a241e9189964344ad2a51caee217b533fb9a79479051e55032e97232fdc"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

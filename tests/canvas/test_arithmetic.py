@@ -11,7 +11,8 @@ from canvas import arithmetic
 from canvas.arithmetic import BASES, Numbers
 
 bases = st.sampled_from(BASES)
-values = st.lists(st.integers(0, 10**60) | st.integers(0, 30), max_size=12)
+some = st.integers(0, 10**60) | st.integers(0, 30) | st.sampled_from([2**63 - 1, 2**63])
+values = st.lists(some, max_size=12)
 checked = settings(max_examples=60, deadline=None, derandomize=True)
 
 
