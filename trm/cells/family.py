@@ -26,8 +26,8 @@ FAMILY = Family(
     lacks={
         CELL_STATES: "the cells of a cell model read decided messages of their neighbours, not "
         "their states, so that there are no states to probe, to patch or to compare: "
-        "`trm prove` lists the inputs that each of its outputs depends on. Of the lattice's "
-        "models, docs/models/decimal-seed0.safetensors has attention between cells",
+        "`trm prove` lists the inputs that each of its outputs depends on. Recursive "
+        "transformers and GPTs have attention between cells: `trm models` lists them",
         TRM_WEIGHTS: NO_TRM,
         NANOGPT_WEIGHTS: NO_NANOGPT,
     },

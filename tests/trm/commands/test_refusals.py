@@ -148,7 +148,10 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING attends, INT4 is in integers
     ("inspect --checkpoint CKPT --export m.html", "models whose cells pass decided messages"),
     ("analyse probe --output D --checkpoint STEPPING --addends 2", "--addends"),
     ("analyse heads --output D", "the following arguments are required: --checkpoint"),
-    ("analyse heads --output D --checkpoint SHIPPED", "has attention between cells"),
+    (
+        "analyse heads --output D --checkpoint SHIPPED",
+        "GPTs have attention between cells: `trm models` lists them",
+    ),
     ("analyse heads --output D --checkpoint STEPPING --kinds digt", "Did you mean digit?"),
     ("analyse heads --output D --checkpoint STEPPING --digits-a 3,4", "of one size"),
     (f"{SCORE} --seed 7", "a secret from 4,294,967,296 up"),
