@@ -91,10 +91,11 @@ class IterativePredictor(Predictor):
     ) -> Iterator[Step]:
         """Yield at most ``steps`` supervision steps; settled rows drop out of the batch."""
         tokens, options = tensor_for(self.model, inputs), self.options
-        noisy = rollouts is not None or options.start_seed is not None
-        loop = (
-            NoisyLoop(self.model, inputs, options, rollouts) if noisy else Loop(self.model, tokens)
-        )
+        loop: Loop
+        if rollouts is None and options.start_seed is None:
+            loop = Loop(self.model, tokens)
+        else:
+            loop = NoisyLoop(self.model, inputs, options, rollouts)
         settling = Settling(options.unknown(tokens), options.patience)
         samples = torch.arange(len(tokens), device=tokens.device)
         for number in range(1, steps + 1):
