@@ -13,6 +13,7 @@ from canvas.choices import shortened
 from canvas.symbols import DIGIT_CHARACTERS, Alphabet
 
 BASES = range(2, 17)
+_LARGEST = 2**63 - 1  # of an int64
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,18 @@ class Numbers:
         """Return numbers from Python integers of any size, zero or more."""
         if (least := min(values, default=0)) < 0:
             raise ValueError(f"a canvas contains whole numbers from 0 up, got {least}")
-        rest = np.array(values, dtype=np.int64 if max(values, default=0) < 2**63 else object)
-        places = [rest % base]
-        while (rest := rest // base).any():
-            places.append(rest % base)
-        return cls.from_digits(np.stack(places, axis=1).astype(np.uint8), base)
+        most, places = max(values, default=0), 1
+        while base**places <= min(most, _LARGEST // base):
+            places += 1
+        # Large integers are first cut into parts of so many digits: dividing one takes long.
+        rest = np.array(values, dtype=np.int64 if most <= _LARGEST else object)
+        parts = [rest % base**places]
+        while (rest := rest // base**places).any():
+            parts.append(rest % base**places)
+        small = np.stack(parts, axis=1).astype(np.int64)
+        digits = (small[:, :, None] // base ** np.arange(places) % base).astype(np.uint8)
+        found = cls.from_digits(digits.reshape(len(values), places * len(parts)), base)
+        return cls(found.padded(int(found.lengths.max(initial=1))), found.lengths, base)
 
     def to_ints(self) -> list[int]:
         """Return the numbers as Python integers."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "6e934a241e9189964344ad2a51caee217b533fb9a79479051e55032e97232fdc"
+SOURCES = "3a67f2cf76c17481a24faa06e04e1c3d69df95f4e39cf606e8f56a837ed9fd5f"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from canvas import arithmetic
 from canvas.arithmetic import BASES, Numbers
 
+LIMITS = [2**63 - 1, 2**63, 10**18, 10**36]  # of the parts that integers are cut into
 bases = st.sampled_from(BASES)
-some = st.integers(0, 10**60) | st.integers(0, 30) | st.sampled_from([2**63 - 1, 2**63])
+some = st.integers(0, 10**60) | st.integers(0, 30) | st.sampled_from(LIMITS)
 values = st.lists(some, max_size=12)
 checked = settings(max_examples=60, deadline=None, derandomize=True)
 
