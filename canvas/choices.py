@@ -99,6 +99,29 @@ def _file_of(module: ModuleType) -> str:
     return f"{file.parent.name}/{file.name}{why}"
 
 
+def accept_released(kind: type, now: str, before: str) -> None:
+    """Let a class define or call a method by its released name: the nearest definition counts."""
+    names = (now, before)
+    own = next(vars(base)[name] for base in kind.__mro__ for name in names if name in vars(base))
+    for name in names:
+        if getattr(kind, name) is not own:
+            setattr(kind, name, own)
+
+
+def refuse_renamed(kind: type, renamed: Mapping[str, str]) -> None:
+    """Refuse a class that defines an earlier name, which nothing would call.
+
+    Args:
+        kind: the class.
+        renamed: earlier name → its name today.
+
+    Raises:
+        TypeError: it does; the message has the name of today.
+    """
+    for name in renamed.keys() & vars(kind).keys():
+        raise TypeError(f"{kind.__name__}.{name} is {renamed[name]} now: rename it")
+
+
 def class_name(kind: type) -> str:
     """The dotted name by which `load_class` finds a class."""
     return f"{kind.__module__}.{kind.__qualname__}"

@@ -1,12 +1,19 @@
 """Problems on canvases, and row steps; `canvas.layouts` draws the canvases."""
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from canvas import sequences as _sequences
 from canvas import symbols
+from canvas.sequences import (  # noqa: F401 - released here
+    IGNORE,
+    at_writers,
+    from_sequences,
+    sequences,
+    to_sequences,
+    tokens_to_write,
+)
 
 UNDEFINED = 255  # label of a cell in which a class is not defined
 
@@ -141,8 +148,3 @@ def row_steps(drawing: WorkedDrawing, row: np.ndarray | None = None) -> RowSteps
     )
     inputs = np.where(answer | (unknown & together), np.uint8(symbols.MASK), labels)
     return RowSteps(inputs, labels, answer, problem, row)
-
-
-def __getattr__(name: str) -> Any:
-    """Return what is in `canvas.sequences` now."""
-    return getattr(_sequences, name)

@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from canvas import symbols
 from canvas.arithmetic import Numbers
 from canvas.cells.local_rule import LocalRule
-from canvas.choices import OwnCodeError
+from canvas.choices import OwnCodeError, accept_released
 from canvas.drawing import Drawing, WorkedDrawing
 from canvas.problems import Problems
 from canvas.reading import CellIndex, Reading, read, written_box  # noqa: F401 - released here
@@ -62,9 +62,7 @@ class Layout(ABC):
         """Drop an inherited local rule if the layout defines its own rows."""
         if "rows" in vars(cls) and "local_rule" not in vars(cls):
             cls.local_rule = cls.latent_rule = None
-        # Your own layout may define or call a method by its released name.
-        if own := vars(cls).get("given_rows") or vars(cls).get("first_step"):
-            cls.given_rows = cls.first_step = own  # type: ignore[method-assign]
+        accept_released(cls, "given_rows", "first_step")
 
     @abstractmethod
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:

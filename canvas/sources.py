@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "3a67f2cf76c17481a24faa06e04e1c3d69df95f4e39cf606e8f56a837ed9fd5f"
+SOURCES = "5ca8daa110dbae264d0248efaa8ba804493957099383ead4f2f11d08b07d2c00"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

@@ -15,7 +15,7 @@ import numpy as np
 
 from canvas.arithmetic import BASES, Numbers, numbers_from_words, parse
 from canvas.cells.local_rule import LocalRule
-from canvas.choices import OwnCodeError, resolve, shortened
+from canvas.choices import OwnCodeError, accept_released, resolve, shortened
 from canvas.layouts import Layout
 from canvas.problems import MOST_DRAWN, Problems, random_shares
 from canvas.symbols import Alphabet, vocab_size
@@ -45,8 +45,7 @@ class Task(ABC):
 
     def __init_subclass__(cls) -> None:
         """Let a task of your own define `random_operand` by its released name."""
-        if own := vars(cls).get("random_operand") or vars(cls).get("draw"):
-            cls.random_operand = cls.draw = own  # type: ignore[method-assign]
+        accept_released(cls, "random_operand", "draw")
 
     def __post_init__(self) -> None:
         found = resolve(self.layout, self.layouts, Layout, "layout")
@@ -338,6 +337,9 @@ def random_sizes(words: np.ndarray, sizes: np.ndarray, bias: float) -> np.ndarra
     cumulative = np.cumsum(weights / weights.sum())
     index = np.searchsorted(cumulative, random_shares(words), side="right")
     return np.minimum(index, len(cumulative) - 1)
+
+
+draw_sizes = random_sizes  # its released name
 
 
 def describe_ranges(

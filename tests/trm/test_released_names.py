@@ -20,6 +20,9 @@ from trm.checkpoints import CHECKPOINT_KEY, SHIPPED
 from trm.checkpoints.content import load_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.families import MODULES, RELEASED, load, released, today
+from trm.models.recursive import TinyRecursiveModel
+from trm.solving.predictor import Predictor
+from trm.training.canvas_module import CanvasModule
 from trm.training.cli import train
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +55,7 @@ def test_a_method_works_by_its_released_name():
 
 
 def test_sequences_are_imported_from_their_released_place():
-    from canvas.drawing import IGNORE, to_sequences  # type: ignore[attr-defined]
+    from canvas.drawing import IGNORE, to_sequences
 
     assert (IGNORE, to_sequences) == (sequences.IGNORE, sequences.to_sequences)
 
@@ -70,6 +73,35 @@ def test_a_layout_defines_a_method_by_its_released_name():
 
     drawing = Own().draw_worked(Problems.from_ints([(12, 34)]))
     assert drawing.given_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("base", "now", "before"),
+    [(Lattice, "given_rows", "first_step"), (Multiplication, "random_operand", "draw")],
+)
+def test_the_nearest_definition_by_either_name_counts(base, now, before):
+    own = type("Own", (base,), {before: lambda self: 1})
+    mixed = type("Mixed", (type("Mixin", (), {before: lambda self: 2}), own), {})
+    both = type("Both", (mixed,), {now: lambda self: 3, before: lambda self: 4})
+    plain = type("Plain", (own,), {})
+    for kind, value in ((own, 1), (mixed, 2), (both, 3), (plain, 1)):
+        assert getattr(kind(), now)() == getattr(kind(), before)() == value
+    assert getattr(base, now) is getattr(base, before)
+
+
+@pytest.mark.parametrize(
+    ("base", "before", "now"),
+    [
+        (Predictor, "unit", "fills"),
+        (TinyRecursiveModel, "network", "apply_layers"),
+        (CellModel, "network", "apply_layers"),
+        (CanvasModule, "more_figures", "more_metrics"),
+    ],
+)
+def test_a_class_with_an_earlier_name_is_refused(base, before, now):
+    with pytest.raises(TypeError, match=rf"^Own\.{before} is {now} now: rename it$"):
+        type("Own", (base,), {before: None})
+    type("Own", (base,), {now: None})
 
 
 def test_figures_of_a_solution_have_their_released_names():

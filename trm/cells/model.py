@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from canvas.cells.encoding import OpEncoding
 from canvas.cells.order import WritingOrder
 from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, Op
+from canvas.choices import refuse_renamed
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
 from trm.cells.cache import CellCache
@@ -106,6 +107,10 @@ class CellModel(Indexed, IterativeModel):
     H_init: Tensor
     L_init: Tensor
     _logits: Tensor  # int64 [outputs, most classes], indices of each output's logits, padded
+
+    def __init_subclass__(cls) -> None:
+        """Refuse an earlier name."""
+        refuse_renamed(cls, {"network": "apply_layers"})
 
     @float32_default()
     def __init__(self, config: CellConfig):

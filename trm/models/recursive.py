@@ -26,6 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from canvas.choices import refuse_renamed
 from canvas.symbols import BLANK, MASK
 from trm.models.attention import Linear, PostNormBlock, Terms, compute_dtype, truncated_normal_
 from trm.models.configs import RecursiveConfig
@@ -56,6 +57,10 @@ class TinyRecursiveModel(IterativeModel):
     states = STATES
     H_init: Tensor
     L_init: Tensor
+
+    def __init_subclass__(cls) -> None:
+        """Refuse an earlier name."""
+        refuse_renamed(cls, {"network": "apply_layers"})
 
     @float32_default()
     def __init__(self, config: RecursiveConfig):

@@ -11,6 +11,7 @@ import numpy as np
 
 from augment.views import View
 from canvas import symbols
+from canvas.choices import refuse_renamed
 from canvas.drawing import Drawing
 from canvas.problems import MOST_CELLS
 from canvas.task import Task
@@ -27,7 +28,7 @@ OnStep = Callable[[int, np.ndarray, np.ndarray, np.ndarray], None]
 
 @dataclass(frozen=True)
 class Sampling:
-    """Settings of a GPT that draws its symbols, see `trm.models.sampling.Sampler`.
+    """Settings of a GPT that samples its symbols, see `trm.models.sampling.Sampler`.
 
     Attributes:
         temperature: divisor of the logits, above 0.
@@ -93,9 +94,9 @@ class Predictor(ABC):
 
     Attributes:
         model: the network, in evaluation mode, on the device where it is to run.
-        fills: what is filled in at once. A ``row`` in supervision steps, from the
-            rows above it; all rows of a ``canvas`` together, also in supervision steps, at least
-            when the model is watched; or one ``symbol`` of a sequence after the other, as a GPT.
+        fills: what is filled in at once. A ``row`` in supervision steps, from the rows above it;
+            all rows of a ``canvas`` together, also in supervision steps, at least when the model is
+            watched; or one ``symbol`` of a sequence after the other, as a GPT.
         translation_invariant: True if shifting all cells never changes the output.
         most_operands: limit on a problem's operands; None: the task's.
         certain: True if the model is known to be correct at every length, upright.
@@ -113,6 +114,10 @@ class Predictor(ABC):
     uncalibrated_reason: str = ""
     max_steps: int | None = None
     options: Options = Options()
+
+    def __init_subclass__(cls) -> None:
+        """Refuse an earlier name."""
+        refuse_renamed(cls, {"unit": "fills"})
 
     @abstractmethod
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:

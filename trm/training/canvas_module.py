@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import torch.distributed
 
-from canvas.choices import class_name
+from canvas.choices import class_name, refuse_renamed
 from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems, keys
 from canvas.task import Task
@@ -87,10 +87,8 @@ class CanvasModule(L.LightningModule):
     def __init_subclass__(cls, **more: Any) -> None:
         """Refuse released names of methods, which nothing would call."""
         super().__init_subclass__(**more)
-        for name in ("validated_figures", "more_figures", "add_figures"):
-            if name in vars(cls):
-                now = name.replace("figures", "metrics")
-                raise TypeError(f"{cls.__name__}.{name} is {now} now: rename it")
+        renamed = ("validated_figures", "more_figures", "add_figures")
+        refuse_renamed(cls, {name: name.replace("figures", "metrics") for name in renamed})
 
     def __init__(
         self,
