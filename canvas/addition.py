@@ -104,7 +104,7 @@ class Addition(Task):
         digits: fewest and most digits of an addend.
         addends: fewest and most addends.
         left_out: lengths between these ends that no addend has in training, like ``[18]``.
-        long_bias: an addend's length is drawn with probability ∝ digits ^ long_bias, the number of
+        long_bias: an addend's length is chosen with probability ∝ digits ^ long_bias, the number of
             addends with probability ∝ addends ^ long_bias.
         order: of the digits as a GPT reads and writes them: reversed, the lowest first, or plain,
             the highest first.

@@ -325,7 +325,7 @@ class Division(TwoOperands):
         base: of the number system.
         digits_a: fewest and most digits of the dividend.
         digits_b: fewest and most digits of the divisor.
-        long_bias: lengths are drawn with probability ∝ (digits of a · digits of b) ^ long_bias.
+        long_bias: lengths are chosen with probability ∝ (digits of a · digits of b) ^ long_bias.
     """
 
     layouts = table([Restoring()])

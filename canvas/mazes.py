@@ -149,7 +149,7 @@ class Maze(TextTask):
     Attributes:
         layout: `Grid`, or your own class.
         length: fewest and most rows of a maze, walls included; odd numbers are drawn.
-        long_bias: a length is drawn with probability ∝ length ^ long_bias.
+        long_bias: a length is chosen with probability ∝ length ^ long_bias.
         loops: walls that are opened, each of which closes a loop. 0: there is one path, and typed
             mazes have to have one, too.
         anywhere: True: start and goal are any open cells; False: they are rooms.

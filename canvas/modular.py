@@ -439,7 +439,7 @@ class Modular(TwoOperands):
         base: 2.
         digits_a: fewest and most digits of p, and most digits of the first number.
         digits_b: fewest and most digits of the second number.
-        long_bias: lengths are drawn with probability ∝ (digits of p · digits of b) ^ long_bias.
+        long_bias: lengths are chosen with probability ∝ (digits of p · digits of b) ^ long_bias.
     """
 
     layouts = table([Waves()])

@@ -192,9 +192,9 @@ class Multiplication(TwoOperands):
         base: of the digits, 2 to 16.
         digits_a: fewest and most digits of the multiplicand.
         digits_b: fewest and most digits of the multiplier.
-        long_bias: lengths are drawn with probability ∝ (digits of a · digits of b) ^ long_bias.
-            0 draws every pair of lengths evenly; 1 draws long operands more often.
-        smallest: the smallest operand that is drawn, 0 or 1.
+        long_bias: lengths are chosen with probability ∝ (digits of a · digits of b) ^ long_bias.
+            0 chooses every pair of lengths evenly; 1 long operands more often.
+        smallest: the smallest operand of random problems, 0 or 1.
     """
 
     layouts = table([Standard(), RunningSum(), Interleaved(), Accumulate(), Lattice(), Direct()])

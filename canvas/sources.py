@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "5ca8daa110dbae264d0248efaa8ba804493957099383ead4f2f11d08b07d2c00"
+SOURCES = "9ddcd70a0d68d03c6a038874ff5a956544ffcc9027866daa67afc88efa46cce7"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

@@ -111,7 +111,7 @@ class Subtraction(TwoOperands):
         base: of the digits, 2 to 16.
         digits_a: fewest and most digits of the first number.
         digits_b: fewest and most digits of the second number.
-        long_bias: lengths are drawn with probability ∝ (digits of a · digits of b) ^ long_bias.
+        long_bias: lengths are chosen with probability ∝ (digits of a · digits of b) ^ long_bias.
     """
 
     layouts = table([Difference()])

@@ -58,7 +58,7 @@ class TextTask(Task):
     Attributes:
         layout: one of `layouts`, or your own class.
         length: fewest and most characters of a text.
-        long_bias: a length is drawn with probability ∝ length ^ long_bias.
+        long_bias: a length is chosen with probability ∝ length ^ long_bias.
     """
 
     letters = "abcde"  # characters of problems

@@ -232,11 +232,11 @@ class CanvasDataModule(EpochDataModule):
                 f"{self.task.name} {self.task.digits_in_words} has {needed} symbols, and the "
                 f"network is built for {there}: set vocab_size={needed} in its config"
             )
-        self.samples_of(module.samples)
+        self.class_of_samples(module.samples)
         self.check_memory(module.samples)
 
-    def samples_of(self, kind: type[TrainingSamples]) -> Any:
-        """Return the samples of a module, or with negatives those that have them.
+    def class_of_samples(self, kind: type[TrainingSamples]) -> Any:
+        """Return the class of a module's samples, with negatives that of those that have them.
 
         Raises:
             ValueError: the module is not trained on row steps.
@@ -286,7 +286,7 @@ class CanvasDataModule(EpochDataModule):
             return
         size = self.batch_size
         of = self.task, self.canvas, "train", self.seed, size, size
-        data = self.samples_of(kind)(*of, **self._of_samples)
+        data = self.class_of_samples(kind)(*of, **self._of_samples)
         data.__getitems__(range(_MEASURED))  # objects created once do not belong to the batch
         tracemalloc.start()
         try:
@@ -325,7 +325,7 @@ class CanvasDataModule(EpochDataModule):
         kind: Any = getattr(module, "samples", RowStepSamples)
         size = self.batch_size * self.batches_per_epoch
         of = self.task, self.canvas, "train", self.seed, size, self.batch_size
-        return self._loader(self.samples_of(kind)(*of, **self._of_samples))
+        return self._loader(self.class_of_samples(kind)(*of, **self._of_samples))
 
     @property
     def _of_samples(self) -> dict[str, Any]:

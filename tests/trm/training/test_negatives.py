@@ -392,10 +392,10 @@ def test_a_transform_that_always_turns_is_enough():
 
 def test_only_row_steps_have_negatives():
     data = CanvasDataModule(TASKS["lattice"], Canvas(), negatives=NegativesConfig(digit=0.5))
-    data.samples_of(IterativeModule.samples)
+    data.class_of_samples(IterativeModule.samples)
     for module in (GPTModule, CellModule, LatentModule):
         with pytest.raises(ValueError, match=r"data\.negatives are for recursive transformers"):
-            data.samples_of(module.samples)
+            data.class_of_samples(module.samples)
 
 
 def test_a_run_logs_the_confidence_on_negatives(command, debug, tmp_path):
