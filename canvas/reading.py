@@ -46,17 +46,7 @@ def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Reading:
     content = canvas[rows, columns]
     if (content == symbols.MASK).any():
         raise ValueError("a row is still masked: the canvas is not solved")
-    row = column = 0
-    if layout.sign is not None:
-        signs = np.argwhere(content == layout.sign)
-        if len(signs) != 1:
-            sign = symbols.ALL_CHARACTERS[layout.sign]
-            raise ValueError(f"a canvas has one sign {sign!r}, this one has {len(signs)}")
-        row, column = signs[0].tolist()
-    named = {}
-    for name, ids in layout.read_operands(content, (row, column)).items():
-        filled = np.flatnonzero(ids != symbols.BLANK)
-        named[name] = ids[filled[0] : filled[-1] + 1] if filled.size else filled
+    named = _operands(content, layout)
     operands = tuple(_number(ids, name, base) for name, ids in named.items())
     lengths = [len(ids) for ids in named.values()]
     if len(content) != (expected := layout.room(lengths, base)[0]):
@@ -69,6 +59,32 @@ def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Reading:
     top, left = rows.start, columns.start
     places = tuple((top + row, left + column) for row, column in cells)
     return Reading(operands, _number(answer, "answer", base), places)
+
+
+def read_problem(canvas: np.ndarray, layout: Layout, base: int = 10) -> tuple[int, ...]:
+    """Read the operands from a canvas with given cells alone, uint8 [H, W].
+
+    Raises:
+        ValueError: the canvas is no problem in this layout; the message gives the reason.
+    """
+    named = _operands(canvas[written_box(canvas)], layout)
+    return tuple(_number(ids, name, base) for name, ids in named.items())
+
+
+def _operands(content: np.ndarray, layout: Layout) -> dict[str, np.ndarray]:
+    """Return the ids of each operand, the lowest digit first, of a canvas cut to written cells."""
+    row = column = 0
+    if layout.sign is not None:
+        signs = np.argwhere(content == layout.sign)
+        if len(signs) != 1:
+            sign = symbols.ALL_CHARACTERS[layout.sign]
+            raise ValueError(f"a canvas has one sign {sign!r}, this one has {len(signs)}")
+        row, column = signs[0].tolist()
+    named = {}
+    for name, ids in layout.read_operands(content, (row, column)).items():
+        filled = np.flatnonzero(ids != symbols.BLANK)
+        named[name] = ids[filled[0] : filled[-1] + 1] if filled.size else filled
+    return named
 
 
 def _number(ids: np.ndarray, name: str, base: int) -> int:

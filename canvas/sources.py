@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "9ddcd70a0d68d03c6a038874ff5a956544ffcc9027866daa67afc88efa46cce7"
+SOURCES = "7c6f5bbff9985cd6a581429872c7b5402b519c25e9b4dd5959670cc852107e6d"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

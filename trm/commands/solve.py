@@ -250,7 +250,7 @@ def _orientation(solution: Solution) -> str:
     if found is not None and found.guess != solution.guess:
         text += f"; of those with an answer {found.guess}: {found.answer_text}"
     if len(solution.votes) > 1:  # of the guesses, and of the two orders
-        answers = [str(vote.answer) for vote in solution.votes[1]]
+        answers = [str(vote.answer or "no answer") for vote in solution.votes[1]]
         same = len(answers) == 1
         text += "; both orders agree" if same else f"; the orders differ: {', '.join(answers)}"
     return text

@@ -13,6 +13,7 @@ import numpy as np
 from canvas import symbols
 from canvas.drawing import Drawing, WorkedDrawing
 from canvas.problems import Problems
+from canvas.reading import read_problem
 from trm.runtime.progress import part
 from trm.solving.solution import Solution
 from trm.solving.voting import decide
@@ -26,8 +27,8 @@ _COINCIDE = 0.01  # probability that the incorrect answers of two orders are equ
 def solve_in_both_orders(solver: Solver, problems: Problems, drawing: Drawing) -> list[Solution]:
     """Solve problems as they are and with their operands swapped; the two answers vote.
 
-    The operands of a canvas in an unknown orientation are those that the most confident guess
-    shows. If it shows none, or the model cannot swap them, its solution stays as it is.
+    The operands of a canvas in an unknown orientation are those in the given cells of the most
+    confident guess. If there are none, or the model cannot swap them, its solution stays as it is.
 
     Args:
         solver: with ``voting.orders`` of 2.
@@ -56,12 +57,14 @@ def solve_in_both_orders(solver: Solver, problems: Problems, drawing: Drawing) -
 
 
 def _shown(solver: Solver, solution: Solution) -> tuple[int, ...] | None:
-    """Return the operands that a solution shows; None: none that can be solved swapped."""
-    reading = solver.read(solution.canvas, None)
-    if reading is None:
+    """Return the operands in a solution's given cells; None: none that can be solved swapped."""
+    given = np.where(solution.given, solution.canvas, np.uint8(symbols.BLANK))
+    try:
+        operands = read_problem(given, solver.task.canvas_layout, solver.task.base)
+    except ValueError:
         return None
-    swapped = Problems.from_ints([reading.operands[::-1]], solver.task.base)
-    return None if any(solver.misfits(swapped)) else reading.operands
+    swapped = Problems.from_ints([operands[::-1]], solver.task.base)
+    return None if any(solver.misfits(swapped)) else operands
 
 
 def agreed(vote: str, solution: Solution, other: Solution) -> Solution:

@@ -144,6 +144,23 @@ def test_both_orders_of_what_the_best_guess_shows_vote(given, wins, swapped):
     assert "all guesses and both orders together" in found.steps_text()
 
 
+@pytest.mark.parametrize("layout", ["standard", "lattice"])
+@pytest.mark.parametrize("given", ["e", "r270", "t"])
+def test_the_other_order_answers_where_the_first_cannot_be_read(layout, given):
+    task, predictor = Multiplication(layout, digits_b=(1, 3)), Oracle()
+    solver = Solver(predictor, task, Canvas(9, 9)).with_voting(asked(given, orders=2))
+    problems = task.problems([(321, 45)])
+    predictor.pages = seen_by_guesses(solver, problems, {"e": 0.9})
+    for page in predictor.pages:
+        if page.view == "e":
+            page.truth = np.where(page.given, page.truth, np.uint8(task.canvas_layout.sign))
+    predictor.learn(solver.draw_worked(task.problems([(45, 321)])), confidence=0.99)
+    (found,) = solver.solve(problems, with_truth=True)
+    assert [vote.answer for vote in found.votes[1]] == [None, "14445"]
+    assert (found.problem, found.answer, found.correct) == ("321 x 45", 14445, True)
+    assert found.confidence == pytest.approx(0.5, abs=0.2)  # at most a half, as they differ
+
+
 def test_a_misread_problem_swapped_has_no_cell_of_the_true_one(base_2):
     first, other = base_2.solve(base_2.task.problems([(5, 3), (3, 6)]), with_truth=True)
     first = replace(first, view="e", guess="h", row_confidence=[0.1] * len(first.rows))
