@@ -155,9 +155,9 @@ class Addition(Task):
     def lengths(self, words: np.ndarray) -> np.ndarray:
         counts, sizes = (np.arange(low, high + 1) for low, high in (self.addends, self.digits))
         sizes = np.setdiff1d(sizes, self.left_out)
-        drawn = random_words(words, 1 + self.addends[1])
-        addends = counts[random_sizes(drawn[:, 0], counts, self.long_bias)]
-        lengths = sizes[random_sizes(drawn[:, 1:], sizes, self.long_bias)]
+        random = random_words(words, 1 + self.addends[1])
+        addends = counts[random_sizes(random[:, 0], counts, self.long_bias)]
+        lengths = sizes[random_sizes(random[:, 1:], sizes, self.long_bias)]
         return np.where(np.arange(self.addends[1]) < addends[:, None], lengths, 0)
 
     @property
@@ -193,8 +193,8 @@ class Addition(Task):
 
     def in_range(self, problems: Problems) -> np.ndarray:
         (low, _), lengths = self.digits, problems.lengths
-        drawn = ((lengths >= low) | (lengths == 0)) & ~np.isin(lengths, self.left_out)
-        return super().in_range(problems) & drawn.all(axis=1)
+        inside = ((lengths >= low) | (lengths == 0)) & ~np.isin(lengths, self.left_out)
+        return super().in_range(problems) & inside.all(axis=1)
 
     def of_size(self, **size: int) -> tuple[int, ...]:
         """Return lengths: ``addends`` operands of ``digits`` digits, or ``digits_a, digits_b``."""

@@ -21,8 +21,8 @@ class Canvas:
 
     Attributes:
         height, width: cells; null cuts a canvas to the longest problem on it.
-        margin: a cut canvas gets 0 to this many more rows and columns, drawn anew for every batch
-            of training; everything that is solved gets the middle of that.
+        margin: a cut canvas gets 0 to this many more rows and columns, chosen anew for every
+            batch of training; everything that is solved gets the middle of that.
         square: a cut canvas is made square, as quarter turns need it.
     """
 

@@ -148,7 +148,7 @@ class Maze(TextTask):
 
     Attributes:
         layout: `Grid`, or your own class.
-        length: fewest and most rows of a maze, walls included; odd numbers are drawn.
+        length: fewest and most rows of a maze, walls included; odd numbers are chosen.
         long_bias: a length is chosen with probability ∝ length ^ long_bias.
         loops: walls that are opened, each of which closes a loop. 0: there is one path, and typed
             mazes have to have one, too.
@@ -194,7 +194,7 @@ class Maze(TextTask):
 
     def of_size(self, **size: int) -> tuple[int, ...]:
         if size["length"] % 2 == 0 or size["length"] < _SMALLEST:
-            raise ValueError(f"mazes are drawn with an odd number of rows from {_SMALLEST} up")
+            raise ValueError(f"mazes have an odd number of rows from {_SMALLEST} up")
         return super().of_size(**size | {"length": size["length"] ** 2})
 
     def random_operand(self, words: np.ndarray, lengths: np.ndarray) -> Numbers:

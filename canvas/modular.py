@@ -472,8 +472,8 @@ class Modular(TwoOperands):
 
     def lengths(self, words: np.ndarray) -> np.ndarray:
         pairs = super().lengths(words)
-        drawn = random_words(words, 1)[:, 0]
-        of_a = 1 + (drawn >> np.uint64(32)).astype(np.int64) % (2 * pairs[:, 0])
+        random = random_words(words, 1)[:, 0]
+        of_a = 1 + (random >> np.uint64(32)).astype(np.int64) % (2 * pairs[:, 0])
         return np.column_stack((np.minimum(of_a, pairs[:, 0]), pairs[:, 1], pairs[:, 0]))
 
     def measures(self, problems: Problems) -> dict[str, np.ndarray]:

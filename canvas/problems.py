@@ -4,7 +4,7 @@ Operands belong to train, validation or test by a hash of them, whatever the tas
 are ever in two of them. Their order does not matter: 12 and 34 stay together with 34 and 12.
 
 Random words come from a counter passed through the finaliser of SplitMix64 (Steele, Lea and Flood
-2014), so that any sample can be drawn alone.
+2014), so that any sample can be made alone.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ SPLITS: tuple[str, ...] = get_args(Split)
 _SHARES = (0.8, 0.1, 0.1)
 
 # More than these is refused, before memory runs out.
-MOST_DRAWN = 4096  # digits of an operand that is drawn at random; one that is asked for has any
+MOST_RANDOM = 4096  # digits of an operand that is random; one that is asked for has any
 MOST_OPERANDS = 100
 MOST_CELLS = 12_000  # of a canvas for a model whose attention compares every cell with every other
 

@@ -18,9 +18,9 @@ from canvas.arithmetic import Numbers
 from canvas.problems import SPLITS, Problems, Split, keys, random_words, split_of
 from canvas.task import Task
 
-_ATTEMPTS = 256  # to draw a problem of the split, before other lengths are drawn
+_ATTEMPTS = 256  # to find a problem of the split, before other lengths are chosen
 _AT_ONCE = 8  # attempts: a tenth of all problems is of the validation split, a tenth of test
-_LENGTH_DRAWS = 16
+_LENGTHS_TRIED = 16
 
 
 class NoProblemError(ValueError):
@@ -35,9 +35,9 @@ def sample(
     index: np.ndarray,
     lengths_of: Sequence[int] | None = None,
 ) -> Problems:
-    """Draw the problems with the given indices: lengths first, then operands of those lengths.
+    """Return the problems with the given indices: random lengths, then operands of those lengths.
 
-    Lengths without a problem in the split, such as 1 and 1 in base 2, are drawn again.
+    Lengths without a problem in the split, such as 1 and 1 in base 2, are chosen again.
 
     Args:
         task: defines lengths and problems.
@@ -45,7 +45,7 @@ def sample(
         split: that the problems belong to.
         epoch: of the samples.
         index: of each problem, int64 [B].
-        lengths_of: digits of each operand; None: drawn by the task.
+        lengths_of: digits of each operand; None: chosen by the task.
 
     Raises:
         NoProblemError: no lengths have a problem in the split.
@@ -55,24 +55,26 @@ def sample(
     *ends, width = np.cumsum(sizes).tolist()
     digits = np.zeros((len(index), width), dtype=np.uint8)  # of all operands side by side
     lengths = np.zeros((len(index), len(sizes)), dtype=np.int64)
-    for draw in range(_LENGTH_DRAWS):
+    for choice in range(_LENGTHS_TRIED):
         if lengths_of is None:
-            drawn = task.lengths(random_words(key[todo], 1, start=draw)[:, 0])
+            chosen = task.lengths(random_words(key[todo], 1, start=choice)[:, 0])
         else:
-            drawn = np.tile(np.array(sizes), (len(todo), 1))
+            chosen = np.tile(np.array(sizes), (len(todo), 1))
         at_once = 1 if split == "train" else _AT_ONCE
         for attempt in range(0, _ATTEMPTS, at_once):
-            start = _LENGTH_DRAWS + (draw * _ATTEMPTS + attempt) * width
+            start = _LENGTHS_TRIED + (choice * _ATTEMPTS + attempt) * width
             words = random_words(key[todo], at_once * width, start).reshape(-1, width)
-            parts = zip(np.split(words, ends, axis=1), drawn.T.repeat(at_once, axis=1), strict=True)
+            parts = zip(
+                np.split(words, ends, axis=1), chosen.T.repeat(at_once, axis=1), strict=True
+            )
             operands = [task.random_operand(*part) for part in parts]
             problems = Problems(tuple(operands))
             fits = (split_of(problems) == SPLITS.index(split)) & task.allows(problems)
             every = np.concatenate([one.digits for one in operands], axis=1)
             fits, found = fits.reshape(-1, at_once), fits.reshape(-1, at_once).any(axis=1)
             first = found.nonzero()[0] * at_once + fits[found].argmax(axis=1)
-            digits[todo[found]], lengths[todo[found]] = every[first], drawn[found]
-            todo, drawn = todo[~found], drawn[~found]
+            digits[todo[found]], lengths[todo[found]] = every[first], chosen[found]
+            todo, chosen = todo[~found], chosen[~found]
             if not todo.size:
                 each = zip(np.split(digits, ends, axis=1), lengths.T, strict=True)
                 return Problems(tuple(Numbers(*one, task.base) for one in each))
@@ -86,7 +88,7 @@ def sample(
     )
 
 
-_TRIES = 20  # rounds of drawing; several problems of a round may be the same
+_TRIES = 20  # rounds; several problems of a round may be the same
 
 # From a generator, n and a base: a number of n digits.
 Number = Callable[[Random, int, int], int]
@@ -94,8 +96,8 @@ Number = Callable[[Random, int, int], int]
 Family = Callable[[Random, int, int], tuple[int, int]]
 
 
-def _number(draw: Random, n: int, base: int) -> int:
-    return draw.randrange(max(1, base ** (n - 1)), base**n)
+def _number(rng: Random, n: int, base: int) -> int:
+    return rng.randrange(max(1, base ** (n - 1)), base**n)
 
 
 def _written(digits: Sequence[int], base: int) -> int:
@@ -103,78 +105,78 @@ def _written(digits: Sequence[int], base: int) -> int:
     return reduce(lambda value, digit: value * base + digit, digits, 0)
 
 
-def _lengths(draw: Random, n: int) -> tuple[int, int]:
-    """Draw two lengths, n and n in most cases, else n and fewer."""
-    found = [n, draw.choice((n, n, draw.randint(1, n)))]
-    draw.shuffle(found)
+def _lengths(rng: Random, n: int) -> tuple[int, int]:
+    """Choose two lengths, n and n in most cases, else n and fewer."""
+    found = [n, rng.choice((n, n, rng.randint(1, n)))]
+    rng.shuffle(found)
     return found[0], found[1]
 
 
 def _of(a: Number, b: Number | None = None) -> Family:
     """Return a family with operands of these kinds; both of the first, if it is given alone."""
 
-    def family(draw: Random, n: int, base: int) -> tuple[int, int]:
-        one, other = _lengths(draw, n)
-        return a(draw, one, base), (b or a)(draw, other, base)
+    def family(rng: Random, n: int, base: int) -> tuple[int, int]:
+        one, other = _lengths(rng, n)
+        return a(rng, one, base), (b or a)(rng, other, base)
 
     return family
 
 
-def _repeated(draw: Random, n: int, base: int) -> int:
-    return _written([draw.randrange(1, base)] * n, base)
+def _repeated(rng: Random, n: int, base: int) -> int:
+    return _written([rng.randrange(1, base)] * n, base)
 
 
-def _alternating(draw: Random, n: int, base: int) -> int:
-    first, second = draw.randrange(1, base), draw.randrange(base)
+def _alternating(rng: Random, n: int, base: int) -> int:
+    first, second = rng.randrange(1, base), rng.randrange(base)
     return _written([(first, second)[place % 2] for place in range(n)], base)
 
 
-def _sparse(draw: Random, n: int, base: int) -> int:
-    digits = [draw.randrange(1, base), *[0] * (n - 1)]
-    for place in draw.sample(range(n), min(n, 2)):
-        digits[place] = draw.randrange(1, base)
+def _sparse(rng: Random, n: int, base: int) -> int:
+    digits = [rng.randrange(1, base), *[0] * (n - 1)]
+    for place in rng.sample(range(n), min(n, 2)):
+        digits[place] = rng.randrange(1, base)
     return _written(digits, base)
 
 
-def _palindrome(draw: Random, n: int, base: int) -> int:
-    half = [draw.randrange(1, base), *(draw.randrange(base) for _ in range((n - 1) // 2))]
+def _palindrome(rng: Random, n: int, base: int) -> int:
+    half = [rng.randrange(1, base), *(rng.randrange(base) for _ in range((n - 1) // 2))]
     return _written(half + half[: n // 2][::-1], base)
 
 
-def _extreme(draw: Random, n: int, base: int) -> int:
+def _extreme(rng: Random, n: int, base: int) -> int:
     digits = [0, 1, base // 2, base - 1]
-    return _written([max(1, draw.choice(digits)), *draw.choices(digits, k=n - 1)], base)
+    return _written([max(1, rng.choice(digits)), *rng.choices(digits, k=n - 1)], base)
 
 
-def _near_power(draw: Random, n: int, base: int) -> int:
-    away = min(draw.randint(1, 2 * base), base ** (n - 1))
-    return draw.choice((base**n - away, base ** (n - 1) + away - 1))
+def _near_power(rng: Random, n: int, base: int) -> int:
+    away = min(rng.randint(1, 2 * base), base ** (n - 1))
+    return rng.choice((base**n - away, base ** (n - 1) + away - 1))
 
 
 FAMILIES: dict[str, Family] = {
     "random": _of(_number),
     "nines": _of(lambda _, n, base: base**n - 1),
     "powers": _of(lambda _, n, base: base ** (n - 1)),
-    "10..01 and nines": lambda draw, n, base: (
+    "10..01 and nines": lambda rng, n, base: (
         base ** (n - 1) + 1,
-        base ** (_lengths(draw, n)[0]) - 1,
+        base ** (_lengths(rng, n)[0]) - 1,
     ),
     "10..02": _of(lambda _, n, base: base ** (n - 1) + min(2, base ** (n - 1) - 1)),
     "near powers": _of(_near_power),
-    "squares": lambda draw, n, base: (draw.choice((_number, _near_power))(draw, n, base),) * 2,
+    "squares": lambda rng, n, base: (rng.choice((_number, _near_power))(rng, n, base),) * 2,
     "repeated digit": _of(_repeated),
     "alternating digits": _of(_alternating),
     "sparse digits": _of(_sparse),
     "extreme digits": _of(_extreme),
     "palindromes": _of(_palindrome),
     "equal digits of b": _of(_number, _repeated),
-    "one digit of a": lambda draw, n, base: (_number(draw, 1, base), _number(draw, n, base)),
-    "one digit of b": lambda draw, n, base: (_number(draw, n, base), _number(draw, 1, base)),
+    "one digit of a": lambda rng, n, base: (_number(rng, 1, base), _number(rng, n, base)),
+    "one digit of b": lambda rng, n, base: (_number(rng, n, base), _number(rng, 1, base)),
 }
 
 
 def family_problems(task: Task, family: str, digits: int, count: int, seed: int) -> Problems:
-    """Draw different problems of a family, of the test split or outside the task's sizes.
+    """Return different random problems of a family, of the test split or outside the task's sizes.
 
     There may be fewer than ``count`` if a family has few problems of a length.
 
@@ -185,11 +187,11 @@ def family_problems(task: Task, family: str, digits: int, count: int, seed: int)
         count: number of problems.
         seed: of the generator.
     """
-    draw = Random(f"{family} {digits} {seed}")
+    rng = Random(f"{family} {digits} {seed}")
     found: dict[tuple[int, ...], None] = {}
     for _ in range(_TRIES):
-        drawn = [FAMILIES[family](draw, digits, task.base) for _ in range(count)]
-        problems = Problems.from_ints(drawn, task.base)
+        random_ones = [FAMILIES[family](rng, digits, task.base) for _ in range(count)]
+        problems = Problems.from_ints(random_ones, task.base)
         held_out = (split_of(problems) == SPLITS.index("test")) | ~task.in_range(problems)
         kept = problems[np.flatnonzero(held_out & task.allows(problems))]
         found |= dict.fromkeys(kept.to_ints())

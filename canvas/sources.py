@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "7c6f5bbff9985cd6a581429872c7b5402b519c25e9b4dd5959670cc852107e6d"
+SOURCES = "ef12d4d1d217b962fa873ca643dbe71521374155075f91270a6529b66b839d53"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

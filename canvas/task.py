@@ -17,7 +17,7 @@ from canvas.arithmetic import BASES, Numbers, numbers_from_words, parse
 from canvas.cells.local_rule import LocalRule
 from canvas.choices import OwnCodeError, accept_released, resolve, shortened
 from canvas.layouts import Layout
-from canvas.problems import MOST_DRAWN, Problems, random_shares
+from canvas.problems import MOST_RANDOM, Problems, random_shares
 from canvas.symbols import Alphabet, vocab_size
 
 # Marks a setting, in the metadata of its field, that tasks did not always have. At its default it
@@ -133,9 +133,9 @@ class Task(ABC):
         return range(last - self.count(length), last)
 
     def in_range(self, problems: Problems) -> np.ndarray:
-        """Mask of the problems whose size is drawn in training, ``bool [B]``.
+        """Mask of the problems whose size occurs in training, ``bool [B]``.
 
-        A problem with a 0 has no such size if operands are drawn from 1 up.
+        A problem with a 0 has no such size if operands are chosen from 1 up.
         """
         fits = np.ones(len(problems), dtype=bool)
         if self.smallest:
@@ -312,7 +312,7 @@ class TwoOperands(Task):
 
 
 def digits_range(
-    name: str, value: Sequence[int], least: int = 1, most: int = MOST_DRAWN
+    name: str, value: Sequence[int], least: int = 1, most: int = MOST_RANDOM
 ) -> tuple[int, int]:
     """Check a range [fewest, most], and return it.
 

@@ -120,8 +120,8 @@ class TextTask(Task):
 
     def lengths(self, words: np.ndarray) -> np.ndarray:
         sizes = np.arange(self.length[0], self.length[1] + 1)
-        drawn = sizes[random_sizes(words, sizes, self.long_bias)]
-        return np.repeat(drawn[:, None], self.arity[1], axis=1)
+        chosen = sizes[random_sizes(words, sizes, self.long_bias)]
+        return np.repeat(chosen[:, None], self.arity[1], axis=1)
 
     def measures(self, problems: Problems) -> dict[str, np.ndarray]:
         return {"length": problems.lengths.max(axis=1), "texts": problems.counts}

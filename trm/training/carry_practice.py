@@ -45,7 +45,7 @@ class CarryPractice:
         """Return the problems of training samples, a share of them replaced by chosen ones.
 
         Args:
-            task: from which problems are drawn in this epoch.
+            task: of which the problems of this epoch are.
             problems: B problems.
             epoch: of the samples.
             index: of the samples, int64 [B].

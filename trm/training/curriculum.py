@@ -23,7 +23,7 @@ class Stage:
 
 
 class Curriculum:
-    """Task that training problems are drawn from, by epoch (Bengio et al. 2009).
+    """Task of which training problems are, by epoch (Bengio et al. 2009).
 
     After the last stage it is the whole task.
 
@@ -43,7 +43,7 @@ class Curriculum:
                 raise ValueError(f"data.curriculum, until {stage.until}: {error}") from None
 
     def at(self, epoch: float, epochs: int | None = None) -> Task:
-        """Return the task that the problems of an epoch, from 0, are drawn from.
+        """Return the task of which the problems of an epoch, from 0, are.
 
         ``epochs`` is the length of the run, which stages with shares need.
         """

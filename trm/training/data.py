@@ -30,7 +30,7 @@ from trm.training.samples import RowStepSamples, Samples, SolvedProblems, Traini
 
 _WHOLE = 4  # a validation batch is so many times as large as one of training: no gradients
 _LARGE = 10_000  # samples of a batch whose memory is estimated
-_MEASURED = 256  # samples drawn for this estimate
+_MEASURED = 256  # samples made for this estimate
 _MOST_CELLS = 1024  # of a canvas for longer problems: larger ones take too long beside training
 
 
@@ -65,12 +65,12 @@ class EpochLoader(DataLoader):
         yield from super().__iter__()
 
 
-def _as_drawn(batch: Any) -> Any:
+def _as_made(batch: Any) -> Any:
     return batch
 
 
 class EpochDataModule(L.LightningDataModule):
-    """Base of data modules: batches of epochs, drawn by samples' indices and shared by devices.
+    """Base of data modules: batches of epochs, made by samples' indices and shared by devices.
 
     The arguments are those of `CanvasDataModule`.
     """
@@ -122,7 +122,7 @@ class EpochDataModule(L.LightningDataModule):
             data,
             batch_size=(_WHOLE if whole else 1) * self.batch_size // devices,
             sampler=EpochSampler(data, devices, rank),
-            collate_fn=_as_drawn,
+            collate_fn=_as_made,
             num_workers=self.workers,
             persistent_workers=self.workers > 0,
             pin_memory=torch.cuda.is_available(),
@@ -138,20 +138,20 @@ class CanvasDataModule(EpochDataModule):
         batch_size: samples of a training step, over all devices.
         batches_per_epoch: steps of one (virtual) epoch, at whose end a checkpoint is written.
         validation_problems: number of problems of the validation and test splits.
-        training_problems: number of training problems, the first ones drawn, that each validation
+        training_problems: number of training problems, the first ones, that each validation
             of a run solves, too. Correct solutions here alone indicate memorisation.
         beyond_problems: number of problems with twice the digits of the longest training problem
             that each validation of a run solves, too. Left out if the training canvas is fixed or
             theirs is too large.
         seed: of all random numbers.
         transforms: albumentations transforms for training samples, applied after masking.
-        curriculum: stages of training in which problems are drawn from a part of the task.
+        curriculum: stages of training with a part of the task's problems.
         priming: a few longer problems among the training samples. None: there are none.
         blanks: highest number of blank rows and columns inserted into training samples.
         workers: processes that draw samples; 0 draws them in the training process.
         negatives: shares of the row steps that teach the confidence alone; of all samples only
             turned and guessed ones are transformed then. None: all are transformed, and learned.
-        pool: number of training problems from which all samples are drawn evenly; 0: new problems
+        pool: number of training problems from which all samples are chosen evenly; 0: new problems
             in each batch. A model that is trained on single cells draws evenly from the distinct
             cells of these problems.
         carry_practice: share of the samples from rows with many narrow carries, see
@@ -252,10 +252,10 @@ class CanvasDataModule(EpochDataModule):
 
     def setup(self, stage: str) -> None:
         self.stage = stage
-        drawn, different = self.validation_problems, self.different_validation_problems
-        if stage == "fit" and 2 * different < drawn:
+        number, different = self.validation_problems, self.different_validation_problems
+        if stage == "fit" and 2 * different < number:
             rank_zero_info(
-                f"data.validation_problems: {drawn} are drawn, but only {different} of them are "
+                f"data.validation_problems: {number} are chosen, but only {different} of them are "
                 "different, because no more of these lengths are held out. Their accuracy is "
                 "imprecise: allow longer numbers, or use trm evaluate, which counts each problem "
                 "once."
@@ -268,7 +268,7 @@ class CanvasDataModule(EpochDataModule):
 
     @property
     def different_validation_problems(self) -> int:
-        """Number of different problems among those drawn for validation."""
+        """Number of different problems among those of the validation."""
         index = np.arange(self.validation_problems)
         problems = sample(self.task, self.seed, "validation", 0, index)
         return len(set(map(tuple, problems.to_ints())))
@@ -349,8 +349,8 @@ class CanvasDataModule(EpochDataModule):
         groups = {"validation": {"split": "validation", "size": self.validation_problems}}
         if self.stage == "fit" and self.training_problems:
             first = self.curriculum.at(0, getattr(self.trainer, "max_epochs", None))
-            drawn_first = {"size": self.training_problems, "task": first}
-            groups["training_problems"] = {"split": "train", **drawn_first}
+            first_ones = {"size": self.training_problems, "task": first}
+            groups["training_problems"] = {"split": "train", **first_ones}
         if self.stage == "fit" and self.beyond_problems and (lengths := self.longer()):
             longer = {"size": self.beyond_problems, "lengths": lengths}
             groups["beyond"] = {"split": "validation", **longer}

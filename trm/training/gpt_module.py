@@ -94,8 +94,8 @@ class GPTModule(CanvasModule):
 
     Args:
         network: a GPT, a class with its settings.
-        fewest_loops: of a looped GPT: the number of loops of a training batch is drawn from this to
-            the network's own; null: always the network's own.
+        fewest_loops: of a looped GPT: a training batch takes a random number of loops, from this
+            to the network's own; null: always the network's own.
         supervised_loops: loops at the end of these with a loss each; the losses are averaged.
         solve_steps: of a looped GPT: loops when problems are solved, with halting the most; null:
             the network's own.
@@ -164,8 +164,8 @@ class GPTModule(CanvasModule):
     def training_step(self, batch: TrainingBatch, batch_idx: int) -> torch.Tensor:
         seed, loops = self.batch_seed(batch_idx), self.model.config.loops
         generator = torch.Generator().manual_seed(seed)
-        drawn = random.Random(seed).randint(self.fewest_loops, loops)
-        model = self.trained(**({} if drawn == loops else {"loops": drawn}))
+        chosen = random.Random(seed).randint(self.fewest_loops, loops)
+        model = self.trained(**({} if chosen == loops else {"loops": chosen}))
         states = model.loop_states(batch["ids"], batch["height"], batch["width"], generator)
         metrics = loop_losses(model, states, batch["labels"], self.supervised_loops)
         if self.auxiliary is not None:

@@ -15,14 +15,14 @@ from trm.training.random_bits import Purpose
 
 @dataclass(frozen=True)
 class Mixture:
-    """Problems that training samples are drawn from.
+    """Problems of training samples.
 
     Attributes:
         curriculum: the part of the task for each epoch; None: the whole task.
         primed: a set of longer problems, which replace a share of the others.
         practice: replaces a share by problems with many narrow carries.
-        pool: number of problems, the first ones without a pool, from which all are drawn evenly; 0:
-            new problems in each batch.
+        pool: number of problems, the first ones without a pool, from which all are chosen evenly;
+            0: new problems in each batch.
     """
 
     curriculum: Curriculum | None = None
@@ -55,10 +55,10 @@ class Mixture:
         def words(purpose: Purpose) -> np.ndarray:
             return random_words(keys(seed, split, epoch, index, purpose), 2)
 
-        drawn = epoch, index
+        place = epoch, index
         if self.pool:
-            drawn = 0, random_below(words(Purpose.POOL)[:, 0], self.pool)
-        problems = sample(task, seed, split, *drawn)
+            place = 0, random_below(words(Purpose.POOL)[:, 0], self.pool)
+        problems = sample(task, seed, split, *place)
         if self.primed:
             problems = self.primed.mixed(problems, words(Purpose.PRIMED))
         if self.practice:

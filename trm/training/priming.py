@@ -16,8 +16,8 @@ from canvas.tasks import task_data
 from trm.training.configs import check_range
 from trm.training.curriculum import with_settings
 
-_NO_EPOCH = -1  # of the samples that are drawn once for a whole run
-_TRIES = 4  # times as many problems are drawn as are kept, as some may be the same
+_NO_EPOCH = -1  # of samples that are the same in a whole run
+_TRIES = 4  # times as many problems are sampled as are kept, as some may be the same
 _MOST = 100_000  # a set of more is no few problems, and takes memory
 
 
@@ -28,7 +28,7 @@ class Priming:
     Attributes:
         task: task settings in which the longer problems differ, like ``{digits_a: [6, 8]}``.
         problems: number of different problems of the set, all of the training split.
-        share: of the training samples that are drawn from the set.
+        share: of the training samples that are of the set.
     """
 
     task: dict[str, Any]
@@ -61,19 +61,19 @@ class PrimedProblems:
                     "task has the sizes of data.task: give the lengths of the problems to add, "
                     "like {digits_a: [6, 8]}"
                 )
-            drawn = sample(
+            found = sample(
                 self.task, seed, "train", _NO_EPOCH, np.arange(_TRIES * priming.problems)
             )
         except (TypeError, ValueError) as error:
             raise ValueError(f"data.priming: {error}") from None
-        first = {one: index for index, one in reversed([*enumerate(drawn.to_ints())])}
+        first = {one: index for index, one in reversed([*enumerate(found.to_ints())])}
         if len(first) < priming.problems:
             raise ValueError(
                 f"data.priming: only {len(first)} different problems were found in "
                 f"{_TRIES * priming.problems}: set data.priming.problems to fewer, or allow longer "
                 "numbers"
             )
-        self.problems = drawn[np.array(sorted(first.values())[: priming.problems])]
+        self.problems = found[np.array(sorted(first.values())[: priming.problems])]
 
     def mixed(self, problems: Problems, words: np.ndarray) -> Problems:
         """Return the problems of training samples, a share of them replaced by those of the set.

@@ -41,7 +41,7 @@ class PuzzleSamples(Dataset):
     ``revealed_own`` it has ``correct``, bool [B], and ``above``, bool [B, H, W], see
     `trm.training.negatives.with_own_rows`: the cells that the model is to reveal.
 
-    One puzzle of each group is drawn before a group is drawn again.
+    One puzzle of each group is shown before a group is shown again.
     """
 
     puzzles: Puzzles
@@ -92,8 +92,8 @@ class PuzzleSamples(Dataset):
             learned = learned & self.puzzles.format.unknown_cells(arrays["inputs"])
         own = np.zeros_like(learned)
         if self.revealed_own:
-            drawn = random_shares(random_words(keys(self.seed, "train", 0, index, _OWN), 1))
-            own = (drawn < self.revealed_own)[:, :, None] & (arrays["inputs"] != batch.inputs)
+            random = random_shares(random_words(keys(self.seed, "train", 0, index, _OWN), 1))
+            own = (random < self.revealed_own)[:, :, None] & (arrays["inputs"] != batch.inputs)
             arrays["above"] = own
         arrays |= {"labels": np.where(learned | own, batch.labels, IGNORE), "answer": learned}
         if self.equivalents is None:

@@ -69,8 +69,8 @@ def random_starts(state: State, share: float, seeds: Tensor) -> State:
         # Counter 0 chooses the samples; every pair has counters of its own.
         most = max(size for _, size in pair)
         counter = torch.arange(1, most + 1, device=seeds.device) + (first << 40)
-        drawn = normal_pair(seeds[:, None], counter)
-        for (name, size), noise in zip(pair, drawn, strict=False):
+        noises = normal_pair(seeds[:, None], counter)
+        for (name, size), noise in zip(pair, noises, strict=False):
             z = parts[name]
             parts[name] = where(chosen, noise[:, :size].reshape(z.shape).to(z.dtype), z)
     return unnamed(state, parts)

@@ -1,4 +1,4 @@
-"""Training samples and validation problems, drawn as whole batches.
+"""Training samples and validation problems, made as whole batches.
 
 A training sample is one row step of one problem, or, for a sequence model, the whole problem. Its
 problem, row, place on the canvas, blank rows and columns, and augmentation are functions of

@@ -24,7 +24,7 @@ from augment.symmetry import apply
 from canvas.addition import Addition
 from canvas.multiplication import Multiplication
 from canvas.picture import to_text
-from canvas.problems import MOST_DRAWN, MOST_OPERANDS, Problems
+from canvas.problems import MOST_OPERANDS, MOST_RANDOM, Problems
 from canvas.sampling import FAMILIES, family_problems
 from canvas.task import Task
 from trm.evaluation.grid_cells import FAMILY, Key, cell_problems
@@ -35,7 +35,7 @@ VIEWS = ("e", "r180", "t", "h")  # of canvas-v1: upright, upside down, transpose
 _ADDENDS = 3  # of the additions of canvas-v1
 
 # Ranges of any length, so that only the test split is ever drawn, see `family_problems`.
-_ANY = (1, MOST_DRAWN)
+_ANY = (1, MOST_RANDOM)
 MULTIPLICATION = Multiplication("standard", digits_a=_ANY, digits_b=_ANY)
 ADDITION = Addition("column", digits=_ANY, addends=(2, MOST_OPERANDS))
 
