@@ -419,7 +419,7 @@ class CellPredictor(Predictor):
         self, drawing: Drawing, views: Sequence[View], problems: np.ndarray | None
     ) -> FilledCanvases:
         written, unknown = FilledCanvases.begun(drawing), drawing.unknown
-        filled = in_views(self, drawing.masked, views, problems=problems)
+        filled = in_views(self, drawing.masked, views, canvas_of=problems)
         written.canvases[unknown] = filled.canvases[unknown]
         rows = drawing.num_rows[:, None]
         share = filled.confidence[:, None] ** (1 / rows)

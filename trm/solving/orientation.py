@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from augment.symmetry import SYMMETRIES, apply, compose, invert
-from augment.views import View
 from canvas.drawing import Drawing, WorkedDrawing
 from canvas.problems import Problems
 from canvas.reading import written_box
@@ -94,7 +93,7 @@ def solve_guesses(solver: Solver, problems: Problems, drawing: Drawing) -> list[
     _fill_first_rows(solver, [*chain(*guesses)])
     while chosen := [one for of_problem in guesses if (one := _to_solve_next(of_problem))]:
         for alike, joined in _batches(chosen):
-            written = solver.predictor.free_running(joined, [View()] * len(alike))
+            written = solver.predictor.free_running(joined)
             batch = problems[np.array([guess.problem for guess in alike])]
             solutions = solver.solutions(batch, joined, written)
             for guess, solution in zip(alike, solutions, strict=True):
@@ -112,7 +111,7 @@ def _fill_first_rows(solver: Solver, guesses: Sequence[Guess]) -> None:
         return
     for alike, joined in _batches(guesses):
         first = replace(joined, heights=joined.given_rows + 1)
-        written = solver.predictor.free_running(first, [View()] * len(alike))
+        written = solver.predictor.free_running(first)
         confidence = np.nan_to_num(written.confidence[:, 0]).astype(np.float64)
         for i, guess in enumerate(alike):
             guess.first_row, guess.spent = float(confidence[i]), int(written.steps[i, 0])

@@ -15,7 +15,14 @@ from canvas.choices import refuse_renamed
 from canvas.drawing import Drawing
 from canvas.problems import MOST_CELLS
 from canvas.task import Task
-from trm.solving.rows import FilledCanvases, OnRow, Prediction, fill_row_by_row, in_views
+from trm.solving.rows import (
+    FilledCanvases,
+    OnRow,
+    Prediction,
+    fill_row_by_row,
+    in_views,
+    solve_once,
+)
 from trm.solving.trace import ConfidenceCurve as ConfidenceCurve  # its released place
 from trm.solving.trace import Trace
 
@@ -143,14 +150,15 @@ class Predictor(ABC):
             views: in which each canvas is filled, all its rows; they keep every solution on its
                 canvas. The output is in the problems' own frame. None: as it is drawn.
             rollouts: of each canvas, int64 [B], see `__call__`.
-            problems: see `in_views`, which counts the steps of equal canvases once.
+            problems: problem of each canvas, int64 [B]; None: each is another one. Where several
+                views of a problem are equal, the first of them alone counts the steps.
         """
 
         def fill(inputs: np.ndarray, active: np.ndarray, row: int) -> Prediction:
             numbers = None if rollouts is None else rollouts[active]
-            if views is None:
-                return self(inputs, numbers)
             of = None if problems is None else problems[active]
+            if views is None:
+                return solve_once(self, inputs, numbers, of)
             return in_views(self, inputs, [views[i] for i in active], numbers, of)
 
         return fill_row_by_row(fill, drawing, self.options.on_row)

@@ -145,7 +145,7 @@ class PuzzleSolver:
         predictor: Predictor = self.predictor
         if self.surest is not None:
             predictor = SurestFirst(self.predictor, self.surest)
-        seen = in_views(predictor, inputs[canvas_of], every, problems=canvas_of)
+        seen = in_views(predictor, inputs[canvas_of], every, canvas_of=canvas_of)
         voted, decisions = vote_on(
             voting.vote, seen, canvas_of, inputs, self.format.unknown_cells(inputs)
         )

@@ -83,7 +83,7 @@ def in_views(
     inputs: np.ndarray,
     views: Sequence[View],
     rollouts: np.ndarray | None = None,
-    problems: np.ndarray | None = None,
+    canvas_of: np.ndarray | None = None,
 ) -> Prediction:
     """Fill in the masked rows of canvases, each in a view of its own.
 
@@ -96,9 +96,7 @@ def in_views(
         predictor: fills in the masked row of each canvas.
         inputs: canvases, uint8 [B, H, W].
         views: of each canvas.
-        rollouts: of each canvas, int64 [B], see `Predictor`; None: no noise.
-        problems: problem of each canvas, int64 [B]; None: each is of another one. The steps of a
-            canvas that several views of a problem share are counted in the first of them alone.
+        rollouts, canvas_of: see `solve_once`.
     """
     # Views keep the room of a solution on its canvas. Symbols that a model wrote outside this room
     # may wrap around the edge; undoing the view moves them back.
@@ -110,23 +108,41 @@ def in_views(
             for view, up, left in zip(views, ups, lefts, strict=True)
         ]
         viewed = apply_views(views, inputs)
-    different = viewed.reshape(len(viewed), -1)
+    filled = solve_once(predictor, viewed, rollouts, canvas_of)
+    return filled._replace(canvases=undo_views(views, filled.canvases))
+
+
+def solve_once(
+    predictor: Predictor,
+    inputs: np.ndarray,
+    rollouts: np.ndarray | None = None,
+    canvas_of: np.ndarray | None = None,
+) -> Prediction:
+    """Fill in the masked rows of canvases, equal ones once, in batches that fit the device.
+
+    Args:
+        predictor: fills in the masked row of each canvas.
+        inputs: canvases, uint8 [B, H, W].
+        rollouts: of each canvas, int64 [B], see `Predictor`; None: no noise.
+        canvas_of: the canvas that each of these shows, int64 [B]; None: each is another one. Where
+            several views of a canvas are equal, the first of them alone counts the steps.
+    """
+    different = inputs.reshape(len(inputs), -1)
     if rollouts is not None:
         different = np.concatenate([different, rollouts[:, None]], axis=1)
     _, first, which = np.unique(different, axis=0, return_index=True, return_inverse=True)
+    in_order = first.argsort()  # of the inputs
+    first, which = first[in_order], in_order.argsort()[which.reshape(-1)]
     most = max(1, predictor.at_once(*inputs.shape[1:]))
     parts = np.split(first, range(most, len(first), most))
     found = []
     for number, i in enumerate(parts):
         with part(number, number + 1, len(parts)):
-            found.append(predictor(viewed[i], None if rollouts is None else rollouts[i]))
-    which = which.reshape(-1)
+            found.append(predictor(inputs[i], None if rollouts is None else rollouts[i]))
     filled = Prediction.joined(found).take(which)
-    canvases = undo_views(views, filled.canvases)
-    filled = filled._replace(canvases=canvases)
-    if problems is None:
+    if canvas_of is None:
         return filled
-    _, counted = np.unique(np.stack([problems, which]), axis=1, return_index=True)
+    _, counted = np.unique(np.stack([canvas_of, which]), axis=1, return_index=True)
     steps = np.zeros_like(filled.steps)
     steps[counted] = filled.steps[counted]
     return filled._replace(steps=steps)

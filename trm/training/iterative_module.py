@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from lightning.fabric.utilities import move_data_to_device
 
-from augment.views import View
 from canvas.choices import check_choice
 from canvas.drawing import RowSteps, WorkedDrawing, row_steps
 from canvas.problems import Problems
@@ -15,7 +14,7 @@ from trm.models.iterative import Batch, IterativeModel
 from trm.runtime.limits import MOST_STEPS
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.iterative_predictor import CONFIDENCES, IterativePredictor
-from trm.solving.rows import in_views
+from trm.solving.rows import solve_once
 from trm.solving.teacher_forced import TeacherForced
 from trm.training.canvas_module import Calibrate, CanvasModule, Means
 from trm.training.carry import Carry, carried_step
@@ -184,7 +183,7 @@ class IterativeModule(CanvasModule):
     def score_for_calibration(self, batch: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         # The head's share of the confidence has no calibration, so the rows are solved once more.
         samples = self.samples_of(batch)
-        found = in_views(self.predictor(np.asarray), samples.inputs, [View()] * len(samples.inputs))
+        found = solve_once(self.predictor(np.asarray), samples.inputs)
         correct = (found.canvases == samples.labels) | ~samples.answer
         return self.score(batch, "validation"), found.confidence, correct.all(axis=(1, 2))
 
