@@ -336,7 +336,7 @@ def _solved(solver: Solver, problems: Problems, batch_size: int, warm: bool) -> 
     height, width = solutions[0].canvas.shape
     solved, answered = [bool(s.exact) for s in solutions], [s.correct for s in solutions]
     chains = [s.longest_chain for s in solutions if s.longest_chain is not None]
-    steps = [s.steps for s in solutions] if chains else [n for s in solutions for n in s.row_steps]
+    units = len(solutions) if chains else sum(len(s.rows) for s in solutions)
     guessed = solver.orientation_unknown
     # The confidence in a guess of an orientation is known before its answer is read.
     whole = [float(np.prod(s.row_confidence)) if guessed else s.confidence for s in solutions]
@@ -349,7 +349,7 @@ def _solved(solver: Solver, problems: Problems, batch_size: int, warm: bool) -> 
         "answers": Share(sum(answered), len(answered)).data(),
         "rows_free_running": rows.data(),
         "rows_teacher_forced": forced_rows.data(),
-        "steps": float(np.mean(steps)) or None,
+        "steps": sum(s.steps for s in solutions) / units or None,
         "longest_chain": float(np.mean(chains)) if chains else None,
         "views": _views(solver.voting, solutions),
         "agreement": float(np.mean([s.agreement for s in solutions])) if solver.voting else None,

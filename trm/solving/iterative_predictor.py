@@ -130,8 +130,19 @@ class IterativePredictor(Predictor):
 
     @standard_settings()
     @torch.no_grad()
-    def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
-        """See `Predictor`. A curve has a point for each step, also after a row has settled."""
+    def every_step(
+        self, inputs: np.ndarray, steps: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return what each of T supervision steps gives; no row stops before the last one.
+
+        Args:
+            inputs: canvases, uint8 [B, H, W].
+            steps: their number T; None: the most that solving takes.
+
+        Returns:
+            Cells, uint8 [T, B, H, W], the confidence in each row, float32 [T, B], and whether it
+            has settled, bool [T, B].
+        """
         seen = [
             (step.cells, step.confidence, step.settled)
             for step in self.with_options(halt=False)._steps(inputs, steps or self.max_steps)
@@ -139,4 +150,8 @@ class IterativePredictor(Predictor):
         cells, confidence, settled = (
             torch.stack(part).cpu().numpy() for part in zip(*seen, strict=True)
         )
-        return Trace.by_step(inputs, cells, confidence, settled, labels)
+        return cells, confidence, settled
+
+    def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
+        """See `Predictor`. A curve has a point for each step, also after a row has settled."""
+        return Trace.by_step(inputs, *self.every_step(inputs, steps), labels)

@@ -75,7 +75,7 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
     Returns:
         The solution whose answer won, the first if both agree, with the problem in its original
         order. Its canvas may be that of the swapped order. The confidence is that of `posterior`,
-        and all rows share it evenly. Its last row also counts the steps of the other order.
+        and all rows share it evenly. Its other steps are those of the other order.
     """
     if other.operands != solution.operands[::-1]:  # a wrong guess of the orientation read others
         other = replace(other, true_answer=solution.true_answer, truth=_nothing(other))
@@ -87,7 +87,6 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
     won, rows = both[place], len(both[place].row_confidence)
     combined = posterior(float(confidence[place]), float(confidence[1 - place]), agree)
     differ = "" if agree else "the two orders give different answers"
-    row_steps = [*won.row_steps[:-1], won.row_steps[-1] + both[1 - place].steps]
     reasons = (*(one.uncalibrated_reason for one in both), differ)
     combination = replace(
         won,
@@ -95,7 +94,7 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
         operands=solution.operands,
         in_range=solution.in_range,
         row_confidence=[combined ** (1 / rows)] * rows,
-        row_steps=row_steps,
+        other_steps=won.other_steps + both[1 - place].steps,
         uncalibrated_reason="; ".join(dict.fromkeys(filter(None, reasons))),
     )
     if solution.guess is not None:

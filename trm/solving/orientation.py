@@ -27,6 +27,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -37,8 +38,9 @@ from canvas.drawing import Drawing, WorkedDrawing
 from canvas.problems import Problems
 from canvas.reading import written_box
 from canvas.symbols import BLANK
+from trm.solving.placement import place
 from trm.solving.solution import Solution
-from trm.solving.voting import ANY, Vote, Voting, decide
+from trm.solving.voting import ANY, Vote, Voting
 
 if TYPE_CHECKING:
     from trm.solving.solver import Solver
@@ -100,7 +102,9 @@ def solve_guesses(solver: Solver, problems: Problems, drawing: Drawing) -> list[
                 guess.solution = solution
     worked = drawing if isinstance(drawing, WorkedDrawing) else None
     return [
-        _elected(voting, of_problem, one, None if worked is None else worked[np.array([i])])
+        _elected(
+            of_problem, len(voting.guesses), one, None if worked is None else worked[np.array([i])]
+        )
         for i, (of_problem, one) in enumerate(zip(guesses, orientations, strict=True))
     ]
 
@@ -148,6 +152,7 @@ def _guesses(solver: Solver, canvas: np.ndarray, orientation: str, problem: int)
     assert solver.voting is not None
     upright = canvas[written_box(canvas)]
     turned, task = apply(orientation, upright), solver.task
+    fitting = partial(place, solver)
     guesses, seen = [], set()
     for name in solver.voting.guesses:
         content = apply(invert(name), turned)
@@ -158,7 +163,7 @@ def _guesses(solver: Solver, canvas: np.ndarray, orientation: str, problem: int)
         # Where two symmetries give the same canvas, both are right.
         right = content.shape == upright.shape and (content == upright).all()
         try:
-            drawn = task.canvas_layout.draw_guess(content, task.base, task.arity, solver.place)
+            drawn = task.canvas_layout.draw_guess(content, task.base, task.arity, fitting)
         except ValueError:  # more operands or a larger canvas than there may be
             continue
         guesses.append(Guess(problem, orientation if right else name, drawn))
@@ -166,13 +171,13 @@ def _guesses(solver: Solver, canvas: np.ndarray, orientation: str, problem: int)
 
 
 def _elected(
-    voting: Voting, guesses: list[Guess], orientation: str, drawing: WorkedDrawing | None
+    guesses: list[Guess], asked: int, orientation: str, drawing: WorkedDrawing | None
 ) -> Solution:
     """Return the solution of the guess that wins.
 
     Args:
-        voting: scores the guesses.
         guesses: of one problem.
+        asked: number of guesses that there may be; equal canvases are one guess.
         orientation: the symmetry by which the problem is given turned.
         drawing: the problem with its true solution; None: unknown.
 
@@ -190,21 +195,16 @@ def _elected(
     ]
     known = [one.confidence for one in guesses]
     whole = [one.confidence for one in guesses if one.solution]
-    best, readable_best = (
-        decide(voting.vote, range(len(solved)), np.array(scores)).behind[0]
-        for scores in (whole, [one.confidence for one in solved])
-    )
-    won, readable = solved[best], solved[readable_best]
+    best = int(np.argmax(whole))  # the first of equals
+    won, readable = solved[best], max(solved, key=lambda one: one.confidence)
     if drawing is not None:
         won, readable = _with_truth(won, drawing), _with_truth(readable, drawing)
-    steps = won.row_steps.copy()
     every = sum(one.spent for one in guesses) + sum(sum(one.row_steps) for one in solved)
-    steps[-1] += every - sum(steps)
     return replace(
         won,
-        row_steps=steps,
+        other_steps=every - sum(won.row_steps),
         views=len(guesses),
-        views_asked=len(voting.guesses),
+        views_asked=asked,
         # No two guesses write the same: the winner's share of all their confidence.
         agreement=whole[best] / sum(known) if sum(known) else 0.0,
         votes=[

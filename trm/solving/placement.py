@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,9 +32,10 @@ def place(solver: Solver, rows: int, columns: int) -> tuple[int, int, int, int]:
         ValueError: there is no such canvas, or the model cannot work on it.
     """
     height, width = size_for(solver, rows, columns)
-    if rows > height or columns > width or not solver.predictor.at_once(height, width):
+    if rows > height or columns > width or not solver.predictor.accepts(height, width):
         raise ValueError(f"a solution of {rows} x {columns} cells does not fit")
-    return height, width, (height - rows) // 2, width - (width - columns) // 2 - columns
+    top, left = _centred((height, width), rows, columns)
+    return height, width, top, left
 
 
 def places(solver: Solver, problems: Problems) -> tuple[int, int, np.ndarray, np.ndarray]:
@@ -57,7 +58,13 @@ def places(solver: Solver, problems: Problems) -> tuple[int, int, np.ndarray, np
     for i, size in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
         if misfit := _misfit(solver, problems[i : i + 1], size, (height, width)):
             raise ValueError(misfit)
-    return height, width, (height - rows) // 2, width - (width - columns) // 2 - columns
+    return height, width, *_centred((height, width), rows, columns)
+
+
+def _centred(canvas: tuple[int, int], rows: Any, columns: Any) -> tuple[Any, Any]:
+    """Return the first row and column of solutions in the middle; sizes are ints, or int64 [B]."""
+    height, width = canvas
+    return (height - rows) // 2, width - (width - columns) // 2 - columns
 
 
 def misfits(solver: Solver, problems: Problems) -> list[str | None]:
@@ -100,7 +107,7 @@ def _misfit(
         canvas: height and width.
     """
     (rows, columns), (height, width) = size, canvas
-    accepted = solver.predictor.at_once(height, width) > 0
+    accepted = solver.predictor.accepts(height, width)
     if not accepted and height * width > MOST_CELLS:
         return f"its canvas of {height} x {width} cells is more than {MOST_CELLS:,} cells"
     fits = rows <= height and columns <= width
@@ -111,7 +118,7 @@ def _misfit(
         return f"{name} needs a canvas of {height} x {width}, which the model cannot work on"
     larger = max(rows, height), max(columns, width)
     grow = "The model does not accept a larger one: train"
-    if solver.predictor.at_once(*larger):
+    if solver.predictor.accepts(*larger):
         grow = f"Re-run with --height {larger[0]} --width {larger[1]}, or train"
     return (
         f"{name} needs a canvas of at least {rows} x {columns} (height x width), and this one "

@@ -235,6 +235,10 @@ class Predictor(ABC):
         accepted = self.model.accepts(height, width)
         return batch_size(self.device, (height * width) ** 2) if accepted else 0
 
+    def accepts(self, height: int, width: int) -> bool:
+        """Return whether canvases of a size can be solved, at least one at a time."""
+        return self.at_once(height, width) > 0
+
 
 def batch_size(device: str, pairs: int) -> int:
     """Return the largest number of canvases in one batch; 0: a single one is too large.

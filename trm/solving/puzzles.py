@@ -111,7 +111,7 @@ class PuzzleSolver:
 
     def check_size(self, height: int, width: int) -> None:
         """Raise a ValueError unless the model accepts canvases of this size, in all views."""
-        if not self.predictor.at_once(height, width):
+        if not self.predictor.accepts(height, width):
             size = f"{self.format.height} x {self.format.width}"
             raise ValueError(
                 f"the model cannot work on canvases of {height} x {width} cells: it was trained on "
@@ -182,13 +182,5 @@ class PuzzleSolver:
         """
         self._check(inputs)
         check_whole("steps", steps, 1)
-        seen: list[tuple[np.ndarray, np.ndarray]] = []
-
-        def on_step(_: int, __: np.ndarray, cells: np.ndarray, confidence: np.ndarray) -> None:
-            seen.append((cells, confidence))
-
-        predictor = self.predictor.with_options(halt=False, on_step=on_step)
-        predictor.max_steps = steps or predictor.max_steps  # of this copy
-        predictor(inputs)
-        cells, confidence = (np.stack(part) for part in zip(*seen, strict=True))
+        cells, confidence, _ = self.predictor.every_step(inputs, steps)
         return np.where(self.format.unknown_cells(inputs), cells, inputs), confidence

@@ -45,11 +45,11 @@ class Solution:
     base: int  # of digits, where numbers are written
     canvas: np.ndarray  # uint8 [H, W], the model's
     given: np.ndarray  # bool [H, W], the cells given to the model
-    rows: list[int]  # the canvas row of each step
+    rows: list[int]  # the canvas row of each row step
     row_confidence: list[float]  # probability that each row is correct; 0 in place of NaN
-    # Supervision steps of each row, by all views together, see `steps`. The last row also counts
-    # those of all other guesses of an orientation, and of the other order of the operands.
-    row_steps: list[int]
+    row_steps: list[int]  # supervision steps of each row, by all views together, see `steps`
+    # Supervision steps of other guesses of an orientation, and of the other order of the operands.
+    other_steps: int = 0
     truth: np.ndarray | None = None  # uint8 [H, W], the true solution; None: not computed
     answer_cells: tuple[CellIndex, ...] = ()  # of the answer's digits, lowest first, if any
     # Why the confidence is not calibrated: training had few rows of that kind.
@@ -106,20 +106,21 @@ class Solution:
 
     @property
     def steps(self) -> int:
-        """Supervision steps in total, by all views together.
+        """Supervision steps in total, by all views, guesses and orders together.
 
         Rows that are filled in together share their steps. The steps of a row are then those after
         which neither it nor a row above it changed any more.
         """
-        together = self.longest_chain is not None
-        return max(self.row_steps) if together else sum(self.row_steps)
+        shared = self.longest_chain is not None
+        return (max(self.row_steps) if shared else sum(self.row_steps)) + self.other_steps
 
     def steps_text(self, unit: str = "supervision steps") -> str:
         """Return the steps in words, row by row; empty without steps. ``unit`` is their name.
 
-        Examples: ``supervision steps per row: 4, 6``; ``supervision steps in which rows or
-        their messages last changed: 7, 9 (at most 12, the longest chain of cells)``, as a cell may
-        pass on another class after its symbol has settled.
+        Examples: ``supervision steps per row: 4, 6``; ``supervision steps per row, all views
+        together: 4, 6, and 9 of the other order``; ``supervision steps in which rows or their
+        messages last changed: 7, 9 (at most 12, the longest chain of cells)``, as a cell may pass
+        on another class after its symbol has settled.
         """
         if not any(self.row_steps):
             return ""
@@ -129,7 +130,8 @@ class Solution:
             return f"{unit}, all guesses{orders} together: {self.steps}"
         if self.longest_chain is None:
             views = ", all views together" if self.votes else ""
-            return f"{unit} per row{views}: {counts}"
+            more = f", and {self.other_steps} of the other order" if self.other_steps else ""
+            return f"{unit} per row{views}: {counts}{more}"
         if self.votes:
             return f"supervision steps, all views together: {self.steps}"
         bound = f"at most {self.longest_chain}, the longest chain of cells"

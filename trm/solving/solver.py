@@ -203,10 +203,10 @@ class Solver:
             return solve_guesses(self, problems, drawing)
         operands = problems.to_ints()
 
-        def answers(i: int, canvas: np.ndarray) -> bool:
+        def is_readable(i: int, canvas: np.ndarray) -> bool:
             return self.read(canvas, operands[i]) is not None
 
-        written, decisions = solve_by_vote(self.predictor, voting, drawing, answers)
+        written, decisions = solve_by_vote(self.predictor, voting, drawing, is_readable)
         return list(map(self._with_votes, self.solutions(problems, drawing, written), decisions))
 
     def solutions(
@@ -218,8 +218,8 @@ class Solver:
         refuted = [operands in self.known_wrong for operands in problems.to_ints()]
         confidence = np.where(np.array(refuted, dtype=bool)[:, None], 0, confidence)
         certain = self.predictor.certain  # once: some models compare their weights for it
-        together = self.voting is None or self.voting.per == "solution"
-        chains = self.predictor.longest_chain(drawing) if together else None
+        by_row = self.voting is not None and self.voting.per == "row"
+        chains = None if by_row else self.predictor.longest_chain(drawing)
         solutions = []
         for i, operands in enumerate(problems.to_ints()):
             n = int(drawing.num_rows[i])
@@ -351,7 +351,7 @@ class Solver:
         height, width = max(height, rows), max(width, columns)
         if self.voting and self.voting.transposes:
             height = width = max(height, width)
-        if not self.predictor.at_once(height, width):
+        if not self.predictor.accepts(height, width):
             return None
         if self.canvas.cut:
             return self
@@ -369,14 +369,6 @@ class Solver:
         """Draw problems with their true solutions, to compare a model's with."""
         placed = placement.places(self, problems)  # raises before a large problem is solved
         return self.task.canvas_layout.draw_worked(problems, *placed)
-
-    def place(self, rows: int, columns: int) -> tuple[int, int, int, int]:
-        """Return height and width of a canvas for one solution, and its first row and column.
-
-        Raises:
-            ValueError: there is no such canvas, or the model cannot work on it.
-        """
-        return placement.place(self, rows, columns)
 
     def misfits(self, problems: Problems) -> list[str | None]:
         """Return the reason why each problem does not fit its own canvas; None if it fits.

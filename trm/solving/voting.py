@@ -79,7 +79,7 @@ class Voting:
             self._check_orientation(self.orientation)
 
     def _check_orientation(self, orientation: str) -> None:
-        check_choice("a given view", orientation, (*SYMMETRIES, ANY))
+        check_choice("view", orientation, (*SYMMETRIES, ANY))
         if self.rollouts > 1 or self.views > 1:
             raise ValueError(
                 "a canvas in an unknown orientation has a solution for each guess of it: "
@@ -131,7 +131,7 @@ def solve_by_vote(
     predictor: Predictor,
     voting: Voting,
     drawing: Drawing,
-    answers: Callable[[int, np.ndarray], bool] = lambda *_: True,
+    is_readable: Callable[[int, np.ndarray], bool] = lambda *_: True,
 ) -> tuple[FilledCanvases, list[list[Decision]]]:
     """Solve problems in many views that vote.
 
@@ -141,7 +141,7 @@ def solve_by_vote(
         predictor: solves each view.
         voting: number of views and how they vote.
         drawing: the problems.
-        answers: called with the index of a problem and a solved canvas, uint8 [H, W]; returns
+        is_readable: called with the index of a problem and a solved canvas, uint8 [H, W]; returns
             whether an answer can be read from it. If not, the confidence of that solution is 0.
 
     Returns:
@@ -156,7 +156,7 @@ def solve_by_vote(
     anywhere = predictor.translation_invariant
     views = [views_of(voting, size, *map(int, box), along_rows=anywhere) for box in boxes]
     if voting.per == "solution":
-        return _by_solution(predictor, voting, drawing, views, answers)
+        return _by_solution(predictor, voting, drawing, views, is_readable)
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
 
     def fill(inputs: np.ndarray, active: np.ndarray, row: int) -> Prediction:
@@ -177,7 +177,7 @@ def _by_solution(
     voting: Voting,
     drawing: Drawing,
     views: list[list[View]],
-    answers: Callable[[int, np.ndarray], bool],
+    is_readable: Callable[[int, np.ndarray], bool],
 ) -> tuple[FilledCanvases, list[list[Decision]]]:
     canvas_of, every, rollouts = flattened(views, voting.rollouts)
     alone = predictor.free_running(drawing[canvas_of], every, rollouts, canvas_of)
@@ -185,7 +185,7 @@ def _by_solution(
     for i, n in enumerate(drawing.num_rows.tolist()):
         mine, unknown = np.flatnonzero(canvas_of == i), ~drawing.given[i]
         solved, confidence = alone.canvases[mine], alone.confidence[mine].prod(axis=1)
-        confidence = np.where([answers(i, canvas) for canvas in solved], confidence, 0)
+        confidence = np.where([is_readable(i, canvas) for canvas in solved], confidence, 0)
         decision = decide(voting.vote, found := solved[:, unknown], confidence)
         voted.canvases[i][unknown] = found[decision.behind[0]]
         # The confidence is that of the whole solution; its rows share it evenly.

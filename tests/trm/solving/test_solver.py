@@ -187,7 +187,8 @@ def test_agreeing_orders_give_the_solution_of_the_given_one():
     assert [vote.answer for vote in solution.votes[0]] == ["4140"]
     assert solution.exact
     assert len(solution.rows) == 4 == solution.correct_rows
-    assert solution.row_steps == [2, 2, 2, 2 + 6]  # and those of 345 x 12, at last
+    assert (solution.row_steps, solution.other_steps) == ([2] * 4, 6)  # those of 345 x 12
+    assert solution.steps_text().endswith(": 2, 2, 2, 2, and 6 of the other order")
     first, second = 0.9**4, 0.8**3  # of the rows of either working
     assert solution.confidence == pytest.approx(posterior(first, second, True))
     assert len(set(solution.row_confidence)) == 1
