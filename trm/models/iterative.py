@@ -42,8 +42,9 @@ def recur(
     (Jolicoeur-Martineau 2025, "Less is More: Recursive Reasoning with Tiny Networks"). Tensors are
     [..., D] of one shape and dtype.
     """
-    for left in reversed(range(H_cycles)):
-        with torch.set_grad_enabled(left == 0 and torch.is_grad_enabled()):
+    for cycle in range(H_cycles):
+        last = cycle == H_cycles - 1
+        with torch.set_grad_enabled(last and torch.is_grad_enabled()):
             injected = z_H + inputs
             for _ in range(L_cycles):
                 z_L = apply_layers(z_L + injected)

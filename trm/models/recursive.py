@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -28,10 +27,13 @@ from torch import Tensor, nn
 
 from canvas.choices import refuse_renamed
 from canvas.symbols import BLANK, MASK
-from trm.models.attention import Linear, PostNormBlock, Terms, compute_dtype, truncated_normal_
+from trm.models.attention import Linear, PostNormBlock, compute_dtype, truncated_normal_
 from trm.models.configs import RecursiveConfig
+from trm.models.context import Context as Context
+from trm.models.context import cell_tokens
 from trm.models.coordinates import Coordinates, box, neighbourhood_mask
-from trm.models.iterative import STATES, IterativeModel, check_tokens, halt_logit, recur
+from trm.models.halting import make_halt_head, pool_weights, pooled_halt_logits
+from trm.models.iterative import STATES, IterativeModel, check_tokens, recur
 from trm.models.positions import check_canvas, make_position
 from trm.models.sites import Site, block_sites
 from trm.runtime.torch_settings import float32_default
@@ -93,12 +95,7 @@ class TinyRecursiveModel(IterativeModel):
             for _ in range(config.num_layers)
         )
         self.lm_head = Linear(D, config.vocab_size)
-        # Two outputs as in the reference; the second (continue) is not used. The initial bias of
-        # -5 stands for "incorrect", as nearly all early answers are. Where each token is judged by
-        # itself it starts at 2.5, that is 92 %: some 60 of them have a product as low.
-        self.halt_head = nn.Linear(D, 2)
-        nn.init.zeros_(self.halt_head.weight)
-        nn.init.constant_(self.halt_head.bias, 2.5 if config.halt_pool == "every" else -5.0)
+        self.halt_head = make_halt_head(config.halt_pool, D)
         for name in ("H_init", "L_init"):  # fixed, and not among the parameters
             self.register_buffer(name, truncated_normal_(torch.empty(D), 1.0))
 
@@ -121,20 +118,13 @@ class TinyRecursiveModel(IterativeModel):
         return x
 
     def read(self, state: RecursiveState, context: Context) -> tuple[Tensor, Tensor]:
-        return self.heads(state.z_H, context)
-
-    def heads(self, z: Tensor, context: Context) -> tuple[Tensor, Tensor]:
-        """Apply both heads to a tensor of the state, [B, P + S, D].
-
-        Returns:
-            Logits of every cell's symbol, [B, H, W, V], and halt logits of "the answer is correct",
-            float32 [B]. Above 0 means halt.
-        """
-        logits = self.lm_head(z[:, self.config.prefix_length :])
+        config, z = self.config, state.z_H  # [B, P + S, D]
+        logits = self.lm_head(z[:, config.prefix_length :])
         blank = logits.new_zeros(logits.shape[-1])
         if context.places is not None:  # puzzles have no blank symbol, and all cells are tokens
             blank[BLANK] = _CERTAIN
-        return context.on_canvas(logits, blank), self.halt_logits(z, context)
+        halt = pooled_halt_logits(config.halt_pool, self.halt_head, z, context.halt_weights)
+        return context.on_canvas(logits, blank), halt
 
     def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
         """Embed canvases, and compute the position terms of attention.
@@ -150,7 +140,11 @@ class TinyRecursiveModel(IterativeModel):
         config, P = self.config, self.config.prefix_length
         batch, height, width = tokens.shape
         check_canvas(self, height, width)
-        symbols, cells, places = self._cell_tokens(tokens)
+        kept = None
+        if self.ragged:
+            filled = tokens != BLANK
+            kept = filled if config.skip_blank else box(filled)
+        symbols, coordinates, cells = cell_tokens(tokens, P, kept)
         inputs = self.embed_tokens(symbols.int())  # [B, S, D]
         if self.prefix is not None:
             if prefix_ids is None:
@@ -159,62 +153,13 @@ class TinyRecursiveModel(IterativeModel):
             prefix = F.pad(prefix, (0, P * config.hidden_size - prefix.shape[1]))
             inputs = torch.cat((prefix.unflatten(1, (P, -1)), inputs), dim=1)  # [B, P + S, D]
         written = F.pad((symbols != BLANK) & (symbols != MASK), (P, 0), value=True)
-        allowed = neighbourhood_mask(cells, config.neighbourhood, config.radius, written)
-        terms = self.position.terms(cells, compute_dtype(inputs), allowed)
+        allowed = neighbourhood_mask(coordinates, config.neighbourhood, config.radius, written)
+        terms = self.position.terms(coordinates, compute_dtype(inputs), allowed)
         if terms.vectors is not None:
             inputs = (inputs + terms.vectors) * math.sqrt(0.5)  # keeps the variance
         inputs = (inputs * self.embed_scale).to(compute_dtype(inputs))
-        weights = self._halt_weights(symbols, cells)
-        return Context(inputs, weights, height, width, places, terms._replace(vectors=None))
-
-    def _cell_tokens(self, tokens: Tensor) -> tuple[Tensor, Coordinates, Tensor | None]:
-        """Return the symbols of the cells that are tokens, [B, S], and where they are.
-
-        With `ragged` samples these are not all cells: the last result is `Context.places`.
-        """
-        _, height, width = tokens.shape
-        P = self.config.prefix_length
-        cells = Coordinates.canvas(height, width, P, tokens.device)
-        if not self.ragged:
-            return tokens.flatten(1), cells, None
-        kept = tokens != BLANK
-        cells = cells.only(kept if self.config.skip_blank else box(kept))
-        assert cells.present is not None
-        places = cells.index[:, P:] - P
-        symbols = tokens.flatten(1).gather(1, places)
-        return symbols, cells, places.masked_fill(~cells.present[:, P:], height * width)
-
-    def _halt_weights(self, symbols: Tensor, cells: Coordinates) -> Tensor | None:
-        """Return the weights of tokens for the halting head, see `halt_logits`."""
-        P = self.config.prefix_length
-        if self.config.halt_pool == "mask":
-            masked = F.pad(symbols == MASK, (P, 0))
-            there = torch.ones_like(masked) if cells.present is None else cells.present
-            # On a canvas with nothing left to fill in, all cells count.
-            weights = (masked | (there & ~masked.any(dim=1, keepdim=True))).float()
-            return weights / weights.sum(dim=1, keepdim=True)
-        if self.config.halt_pool == "every":
-            there = torch.ones_like(symbols) if cells.present is None else cells.present[:, P:]
-            return F.pad(there.float(), (P, 0))
-        return None
-
-    def halt_logits(self, z: Tensor, context: Context) -> Tensor:
-        """Return halt logits of "the answer is correct", float32 [B], from z, [B, P + S, D].
-
-        - ``halt_pool: first``: the head reads the first token.
-        - ``mask``: it reads the mean of the masked cells.
-        - ``every``: it reads each cell by itself, and the answer is correct if all of them are: the
-          product of their probabilities. One incorrect cell is as clear on a large canvas as on a
-          small one.
-        """
-        weights = context.halt_weights
-        if weights is None:
-            return self.halt_head(z[:, 0])[:, 0].float()
-        if self.config.halt_pool == "mask":
-            pooled = (weights.to(z.dtype).unsqueeze(1) @ z).squeeze(1)  # [B, D]
-            return self.halt_head(pooled)[:, 0].float()
-        log_correct = F.logsigmoid(self.halt_head(z)[..., 0].float())  # [B, P + S]
-        return halt_logit((log_correct * weights).sum(dim=1))
+        weights = pool_weights(config.halt_pool, symbols, coordinates.present, P)
+        return Context(inputs, weights, height, width, cells, terms._replace(vectors=None))
 
     @property
     def updates(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -250,45 +195,3 @@ class TinyRecursiveModel(IterativeModel):
         """Return z_H of every cell, [B, H, W, D]; 0 where a cell is no token."""
         z = state.z_H[:, self.config.prefix_length :]
         return context.on_canvas(z, z.new_zeros(z.shape[-1]))
-
-
-@dataclass
-class Context:
-    """Encoded batch of canvases, the same for all supervision steps.
-
-    P prefix tokens precede S cells. These are all H * W cells, or those that are not blank, padded
-    to the sample with most of them.
-    """
-
-    inputs: Tensor  # input embeddings, [B, P + S, D]
-    halt_weights: Tensor | None  # [B, P + S], of tokens for the halting head, see `halt_logits`
-    height: int
-    width: int
-    places: Tensor | None  # int64 [B, S], cells of the tokens (H * W: padding); None: all cells
-    terms: Terms  # position terms of attention
-
-    @property
-    def cells(self) -> Tensor:
-        """Cells of the tokens without the prefix, int64 [B, S], H * W: padding."""
-        if self.places is not None:
-            return self.places
-        every = torch.arange(self.height * self.width, device=self.inputs.device)
-        return every.expand(len(self.inputs), -1)
-
-    def on_canvas(self, values: Tensor, elsewhere: Tensor) -> Tensor:
-        """Return values of the cells' tokens, [B, S, N], on their canvases, [B, H, W, N].
-
-        Cells that are no tokens get ``elsewhere``, [N].
-        """
-        if self.places is not None:
-            canvas = elsewhere.repeat(len(values), self.height * self.width + 1, 1)
-            places = self.places.unsqueeze(-1).expand_as(values)
-            values = canvas.scatter(1, places, values)[:, :-1]  # without the padding's place
-        return values.unflatten(1, (self.height, self.width))
-
-    def select(self, index: Tensor) -> Context:
-        """Return the same for some samples, by bool [B] or int64 indices."""
-        inputs, terms = self.inputs[index], self.terms.select(index)
-        weights = None if self.halt_weights is None else self.halt_weights[index]
-        places = None if self.places is None else self.places[index]
-        return Context(inputs, weights, self.height, self.width, places, terms)

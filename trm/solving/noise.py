@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trm.models.context import Context
 from trm.models.iterative import IterativeModel, Loop, named, unnamed
-from trm.models.recursive import Context
 from trm.runtime.torch_settings import tensor_for
 from trm.solving.predictor import Options
 

@@ -31,8 +31,8 @@ from canvas.sampling import sample
 from trm.evaluation.grid_cells import fitted, region_of, size_name
 from trm.evaluation.statistics import Share, bootstrap
 from trm.extras.analysis.record import SequenceRecorder, Site, StepRecorder, check_cells
+from trm.models.context import Context
 from trm.models.iterative import named
-from trm.models.recursive import Context
 from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.families import family_of

@@ -56,10 +56,10 @@ def test_the_lens_reads_z_L_through_the_output_head(make_solver):
     assert [site for site in lens.sites if "z_L" in site] == ["step 1, z_L", "step 2, z_L"]
     with torch.no_grad():
         context = model.encode(torch.from_numpy(canvas[None]))
-        z_H, z_L = model.iterate(context, model.initial_state(context))
+        state = z_H, z_L = model.iterate(context, model.initial_state(context))
         for _ in range(2):  # of the second step
             z_L = model.apply_layers(z_L + z_H + context.inputs, context)
-        logits, _ = model.heads(z_L, context)
+        logits, _ = model.read(state._replace(z_H=z_L), context)
     assert_reads(lens, "step 2, z_L", logits[0])
 
 
