@@ -7,7 +7,6 @@ grey prints; every cell contains its number as well.
 
 import csv
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -58,7 +57,17 @@ from trm.evaluation.statistics import (
     reliability,
     risk_coverage,
 )
-from trm.figures.style import COLOURS, LINES, colours, draw_table, mark, new_figure, save, tidy
+from trm.figures.style import (
+    COLOURS,
+    LINES,
+    colours,
+    draw_table,
+    mark,
+    new_figure,
+    panels,
+    save,
+    tidy,
+)
 from trm.io.files import replacing, write_text
 
 _CURVES = (6.2, 4.4)  # inches of curves over length: legible in a column of a paper, too
@@ -167,17 +176,17 @@ def compared_figure(grid: Grid) -> Figure:
     Lengths are those of `lengths_figure`. Each model has a line in each panel.
     """
     notes = f"{grid.problems_in_words}. Means over problems. " + " ".join(grid.caveats)
-    panels: dict[str, tuple[str, float]] = {
+    meanings: dict[str, tuple[str, float]] = {
         "": ("correct, %", 100),
         "confidence": ("mean confidence, %", 100),
         "seconds_per_problem": ("seconds a problem", 1),
         "agreement": ("agreement of the views, %", 100),
     }
-    lines = {key: [by_length(grid, model, key) for model in grid.models] for key in panels}
-    drawn = [key for key in panels if not key or any(lines[key])]  # agreement: of votes alone
+    lines = {key: [by_length(grid, model, key) for model in grid.models] for key in meanings}
+    drawn = [key for key in meanings if not key or any(lines[key])]  # agreement: of votes alone
     figure = new_figure(len(drawn) * 0.8 * _CURVES[0], _CURVES[1], note=notes)
-    for axes, key in zip(figure.subplots(1, len(drawn), squeeze=False).flat, drawn, strict=True):
-        label, scale = panels[key]
+    for axes, key in zip(panels(figure, len(drawn), len(drawn)), drawn, strict=True):
+        label, scale = meanings[key]
         for i, (model, means) in enumerate(zip(grid.models, lines[key], strict=True)):
             values = [scale * mean for mean in means.values()]
             axes.plot([*means], values, label=model["name"], zorder=3, **mark(i))
@@ -289,12 +298,9 @@ def grid_figure(grid: Grid) -> Figure:
     place: dict[str, Any] = {"loc": "outside lower left", "alignment": "left", "frameon": False}
     place |= {"title_fontsize": 9, "fontsize": 9, "labelcolor": INK, "ncols": 4}
     figure.legend(handles=handles, title=notes, **place)
-    panels, scale = figure.subplots(down, across, squeeze=False), colours("viridis")
+    every, scale = panels(figure, len(grid.models), across), colours("viridis")
     letters = int(13 * (panel - labels + 0.4))  # most letters of a title, above the cells
-    for axes, model in zip_longest(panels.flat, grid.models):
-        if model is None:
-            axes.set_axis_off()
-            continue
+    for axes, model in zip(every, grid.models, strict=True):
         _draw_shares(axes, grid, model, rows, columns, side, scale)
         layout, known = model["task"]["layout"], model["parameters"]
         family = FAMILY_NAMES.get(model["family"], model["family"])
@@ -304,9 +310,8 @@ def grid_figure(grid: Grid) -> Figure:
         axes.set_title(title, loc="left", fontsize=9, color=INK, parse_math=False)
         axes.set_ylabel(grid.labels[grid.axes[0]], fontsize=9, color=INK)
         axes.set_xlabel(grid.labels[grid.axes[1]], fontsize=9, color=INK)
-    for line in panels.tolist():
-        if not line[-1].axison:  # a bar beside an unused place would be of no heat map
-            continue
+    for end in range(across, len(every) + 1, across):
+        line = every[end - across : end]  # a bar beside an unused place would be of no heat map
         bar = figure.colorbar(scale, ax=line, aspect=15, pad=0.01)
         bar.outline.set_visible(False)
         bar.ax.set_title("%", fontsize=9, color=INK, loc="left")
@@ -356,7 +361,7 @@ def errors_figure(grid: Grid) -> Figure | None:
     see `trm.evaluation.diagnosis`, each with its own colour and hatching. Beside it stands the
     number of incorrect problems. None: no problem is incorrect, or nothing is known of errors.
     """
-    panels = []
+    drawn = []
     for model in grid.models:
         found = {key: (errors([cell]), cell) for key, cell in cells_of(model).items()}
         bars = [
@@ -365,12 +370,12 @@ def errors_figure(grid: Grid) -> Figure | None:
             if any(share.total for share, _ in kinds.values())
         ]
         if bars:
-            panels.append((model["name"], bars))
-    if not panels:
+            drawn.append((model["name"], bars))
+    if not drawn:
         return None
-    longest = max(len(bars) for _, bars in panels)
-    across = min(len(panels), 2)
-    down = -(-len(panels) // across)
+    longest = max(len(bars) for _, bars in drawn)
+    across = min(len(drawn), 2)
+    down = -(-len(drawn) // across)
     shown = [
         (kind, fill(f"{kind}: {KINDS[kind].meaning}" if kind in KINDS else kind, 62 * across))
         for kind in grid.kinds
@@ -386,11 +391,7 @@ def errors_figure(grid: Grid) -> Figure | None:
     }
     styles[OTHER] = {"facecolor": GIVEN, "hatch": ""}
     edge: dict[str, Any] = {"edgecolor": INK, "linewidth": 0.5}
-    for axes, panel in zip_longest(figure.subplots(down, across, squeeze=False).flat, panels):
-        if panel is None:
-            axes.set_axis_off()
-            continue
-        name, bars = panel
+    for axes, (name, bars) in zip(panels(figure, len(drawn), across), drawn, strict=True):
         for y, (_, shares, problems) in enumerate(bars):
             left = 0.0
             for kind in (kind for kind in grid.kinds if kind in shares):

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from canvas.picture import FILLED, FILLED_INK, GIVEN, INK, PAPER, WRONG, blank_figure, draw_cells
+from trm.figures.style import panels
 from trm.io.puzzle_format import PuzzleFormat
 
 _CELL = 22  # pixels of a cell
@@ -36,12 +37,12 @@ def puzzle_panels(
         title: above all.
     """
     wrong = (found != solution) & counted
-    panels = {"puzzle": puzzle, "solution": solution, "prediction": found}
-    figure = _figure(format, puzzle.shape, len(panels), 1, _TITLE)
+    shown = {"puzzle": puzzle, "solution": solution, "prediction": found}
+    figure = _figure(format, puzzle.shape, len(shown), 1, _TITLE)
     width, height = figure.get_size_inches() * figure.dpi
     figure.text(_GAP / width, 1 - 12 / height, title, fontsize=10, va="center", color=INK)
-    every: Any = figure.subplots(1, len(panels), squeeze=False)
-    for axes, (heading, canvas) in zip(every.flat, panels.items(), strict=True):
+    every = panels(figure, len(shown), len(shown))
+    for axes, (heading, canvas) in zip(every, shown.items(), strict=True):
         marked: dict[str, Any] = {}
         if heading == "prediction":
             marked = {"wrong": wrong, "right": _signs(format)[solution]}
@@ -71,11 +72,7 @@ def puzzles_figure(
     across = min(4, len(canvases))
     lines = -(-len(canvases) // across)
     figure = _figure(format, canvases.shape[1:], across, lines, 0)
-    every: Any = figure.subplots(lines, across, squeeze=False)
-    for i, axes in enumerate(every.flat):
-        if i >= len(canvases):
-            axes.axis("off")
-            continue
+    for i, axes in enumerate(panels(figure, len(canvases), across)):
         fills, inks = _shades(format, canvases[i], canvases[i] if puzzle is None else puzzle)
         draw_cells(axes, _signs(format)[canvases[i]], fills, inks)
         axes.set_title(titles[i] if i < len(titles) else "", fontsize=9, color=INK, pad=2)

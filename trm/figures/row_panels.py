@@ -1,6 +1,5 @@
 """Panels of single rows: input, label, prediction, and confidence step by step."""
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from canvas.drawing import RowSteps
 from canvas.picture import GREY, HIGHLIGHT, INK, PAPER, blank_figure, draw_canvas
 from canvas.symbols import BLANK
 from trm.evaluation.statistics import Share
-from trm.figures.style import new_figure, tidy
+from trm.figures.style import new_figure, panels, tidy
 from trm.solving.trace import ConfidenceCurve, Trace
 
 _CELLS = (0.14, 0.22)  # inches of a cell, fewest and most
@@ -71,11 +70,8 @@ def samples_figure(canvases: np.ndarray, titles: Sequence[str]) -> Figure:
     cell = min(_CELLS[1], _PANEL[1] / max(height, width))
     across, down = 0.3 + max(width * cell, 2.1), 0.6 + height * cell
     figure = blank_figure(round(400 * across), round(100 * down * lines))
-    every: Any = figure.subplots(lines, 4, squeeze=False)
-    for axes, canvas, title in itertools.zip_longest(every.flat, canvases, titles):
-        if canvas is None:
-            axes.axis("off")
-            continue
+    every = panels(figure, len(canvases), 4)
+    for axes, canvas, title in zip(every, canvases, titles, strict=True):
         draw_canvas(axes, canvas)
         axes.set_title(title, fontsize=9, color=INK, pad=3)
     figure.subplots_adjust(0.02, 0.02, 0.98, 1 - 0.45 / (down * lines), 0.1, 0.4)

@@ -60,6 +60,22 @@ def new_figure(width: float, height: float, title: str = "", note: str = "") -> 
     return figure
 
 
+def panels(figure: Any, number: int, across: int, **layout: Any) -> list[Axes]:
+    """Return axes of panels, ``across`` in a line; unused places of the last line stay empty.
+
+    Args:
+        figure: a figure, or a part of one.
+        number: of the panels.
+        across: most panels in a line.
+        layout: arguments of `matplotlib.figure.Figure.subplots`.
+    """
+    down = -(-number // across)
+    axes: list[Axes] = figure.subplots(down, across, squeeze=False, **layout).ravel().tolist()
+    for unused in axes[number:]:
+        unused.set_visible(False)
+    return axes[:number]
+
+
 def _wrapped(text: str, letters: float) -> str:
     """Return a text in lines of at most so many letters; its own lines stay apart."""
     return "\n".join(fill(line, max(20, int(letters))) for line in text.split("\n"))

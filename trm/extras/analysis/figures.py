@@ -5,6 +5,7 @@ from textwrap import fill
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
@@ -22,11 +23,14 @@ from trm.extras.analysis.probe import INPUT, ProbeStudy
 from trm.extras.analysis.ranks import STATES, WEIGHTS, Rank
 from trm.extras.analysis.rasp import NAMES
 from trm.extras.analysis.rasp_heads import Head
-from trm.figures.style import WRONG, colours, draw_table, mark, new_figure, tidy
+from trm.figures.style import WRONG, colours, draw_table, mark, new_figure, panels, tidy
 
 _ACROSS = 3  # panels in a line: their text is legible across a page of a paper
 _MARGIN_SIZE = (2.7, 2.5)  # inches of a panel of margins
 _SEEN = 0.1  # least overlap for which a selector gets a column
+
+# Names of L layers; of each head a value, a text, and small print below it, [L, heads] each.
+HeadTable = tuple[Sequence[str], np.ndarray, np.ndarray, np.ndarray]
 
 
 def probing_figure(study: ProbeStudy, name: str) -> Figure:
@@ -39,11 +43,9 @@ def probing_figure(study: ProbeStudy, name: str) -> Figure:
     down = -(-len(study.subtasks) // across)
     title = f"{name}: cells correct in rows filled in, %, by {study.unit}"
     figure = new_figure(max(2.8 * across + 0.4, 5), 2.3 * down + 1.2, title)
-    panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
-    for unused in panels.flat[len(study.subtasks) :]:
-        unused.set_axis_off()
+    every = panels(figure, len(study.subtasks), across, sharex=True, sharey=True)
     lines: dict[str, Any] = {}
-    for axes, subtask in zip(panels.flat, study.subtasks, strict=False):
+    for axes, subtask in zip(every, study.subtasks, strict=True):
         for number, (size, where) in enumerate(study.sizes.items()):
             found = study.of(subtask, size)
             x = range(len(found))  # evenly apart, as the last step may be far away
@@ -67,45 +69,48 @@ def heads_figure(found: Sequence[HeadEffects], title: str) -> Figure:
 
     There is at least one kind of pairs.
     """
-    layers, heads = np.shape(found[0].mean)
-    size = max(0.82 * heads + 2.2, 8), len(found) * (0.4 * layers + 0.75) + 1.1
-    note = "mean effect over pairs, below its 95 % interval. 0: the first problem's answer stands; "
-    figure = new_figure(*size, title, f"{note}1: the second's, as clearly as in its own run")
-    all_axes, scale = figure.subplots(len(found), 1, squeeze=False)[:, 0], effect_colours()
-    for axes, one in zip(all_axes, found, strict=True):
+    tables: dict[str, HeadTable] = {}
+    for one in found:
         mean, low, high = (np.array(part) for part in (one.mean, one.low, one.high))
         texts, *ends = (np.vectorize(signed)(part) for part in (mean, low, high))
-        names = [f"head {head + 1}" for head in range(heads)]
         small = np.vectorize("{} to {}".format)(*ends)
-        draw_table(axes, mean, texts, one.sites, names, scale, small=small)
-        title = f"{one.kind}: {one.meaning} ({len(one.pairs)} pairs)"
-        axes.set_title(title, fontsize=10, weight="bold", loc="left")
-    bar: Any = {"extend": "both", "ticks": [-1, 0, 1], "aspect": 15, "pad": 0.01}
-    figure.colorbar(scale, ax=all_axes, shrink=min(1, 2 / size[1]), **bar)
-    return figure
+        name = f"{one.kind}: {one.meaning} ({len(one.pairs)} pairs)"
+        tables[name] = one.sites, mean, texts, small
+    note = "mean effect over pairs, below its 95 % interval. 0: the first problem's answer stands; "
+    note += "1: the second's, as clearly as in its own run"
+    return _draw_heads(tables, effect_colours(), title, note, extend="both", ticks=[-1, 0, 1])
 
 
 def induction_figure(found: Sequence[Induction], title: str) -> Figure:
     """Draw induction scores: blocks down and heads across, a table for each loop."""
     updates = [*dict.fromkeys(one.update for one in found)]
     blocks, heads = max(one.block for one in found), max(one.head for one in found)
-    size = max(0.82 * heads + 2.2, 8), len(updates) * (0.4 * blocks + 0.75) + 1.1
-    note = "attention on the token after the earlier occurrence; below, without the repetition"
-    figure = new_figure(*size, title, note)
-    all_axes, scale = figure.subplots(len(updates), 1, squeeze=False)[:, 0], colours("Blues", 0, 1)
-    for axes, update in zip(all_axes, updates, strict=True):
+    lines = [f"block {block + 1}" for block in range(blocks)]
+    tables: dict[str, HeadTable] = {}
+    for update in updates:
         here = [one for one in found if one.update == update]
         score, control = (
             np.array([getattr(one, part) for one in here]).reshape(blocks, heads)
             for part in ("score", "control")
         )
         texts, small = (np.vectorize("{:.2f}".format)(part) for part in (score, control))
-        names = [f"head {head + 1}" for head in range(heads)]
-        lines = [f"block {block + 1}" for block in range(blocks)]
-        draw_table(axes, score, texts, lines, names, scale, small=small)
-        if len(updates) > 1:
-            axes.set_title(update, fontsize=10, weight="bold", loc="left")
-    figure.colorbar(scale, ax=all_axes, shrink=min(1, 2 / size[1]), aspect=15, pad=0.01)
+        tables[update if len(updates) > 1 else ""] = lines, score, texts, small
+    note = "attention on the token after the earlier occurrence; below, without the repetition"
+    return _draw_heads(tables, colours("Blues", 0, 1), title, note)
+
+
+def _draw_heads(
+    tables: Mapping[str, HeadTable], scale: ScalarMappable, title: str, note: str, **bar: Any
+) -> Figure:
+    """Draw tables of one size by their titles, below one another, beside a colour bar."""
+    layers, heads = next(iter(tables.values()))[1].shape
+    width, height = max(0.82 * heads + 2.2, 8), len(tables) * (0.4 * layers + 0.75) + 1.1
+    figure = new_figure(width, height, title, note)
+    every, names = panels(figure, len(tables), 1), [f"head {head + 1}" for head in range(heads)]
+    for axes, (name, (lines, values, texts, small)) in zip(every, tables.items(), strict=True):
+        draw_table(axes, values, texts, lines, names, scale, small=small)
+        axes.set_title(name, fontsize=10, weight="bold", loc="left")
+    figure.colorbar(scale, ax=every, shrink=min(1, 2 / height), aspect=15, pad=0.01, **bar)
     return figure
 
 
@@ -159,14 +164,12 @@ def ranks_figure(models: Mapping[str, Sequence[Rank]]) -> Figure:
     There is a panel for each kind of weights, and for each tensor of the state, input included.
     """
     every = [one for ranks in models.values() for one in ranks if one.name != INPUT]
-    panels = list(dict.fromkeys((one.kind, one.name) for one in every))
-    across = min(_ACROSS, len(panels))
-    down = -(-len(panels) // across)
+    shown_in = list(dict.fromkeys((one.kind, one.name) for one in every))
+    across = min(_ACROSS, len(shown_in))
+    down = -(-len(shown_in) // across)
     figure, lines = new_figure(0.8 + 2.8 * across, 2.7 * down + 0.8), {}
-    all_axes = figure.subplots(down, across, sharey=True, squeeze=False)
-    for unused in all_axes.flat[len(panels) :]:
-        unused.set_visible(False)
-    for axes, (kind, name) in zip(all_axes.flat, panels, strict=False):
+    all_axes = panels(figure, len(shown_in), across, sharey=True)
+    for axes, (kind, name) in zip(all_axes, shown_in, strict=True):
         for number, (model, ranks) in enumerate(models.items()):
             shown = [one for one in ranks if one.kind == kind and one.name in (name, INPUT)]
             if any(one.name == name for one in shown):
@@ -176,7 +179,7 @@ def ranks_figure(models: Mapping[str, Sequence[Rank]]) -> Figure:
         axes.set(xlabel="layer", ylim=(0, 1))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         tidy(axes)
-    for first in all_axes[:, 0]:
+    for first in all_axes[::across]:
         first.set_ylabel("effective rank / full rank")
     figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=2)
     return figure
@@ -193,8 +196,8 @@ def spectra_figure(models: Mapping[str, Sequence[Rank]]) -> Figure | None:
     if not names:
         return None
     figure, lines = new_figure(0.8 + 2.8 * len(names), 3.5), dict[str, Any]()
-    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
-    for axes, name in zip(panels, names, strict=True):
+    every_axes = panels(figure, len(names), len(names), sharey=True)
+    for axes, name in zip(every_axes, names, strict=True):
         for number, (model, ranks) in enumerate(models.items()):
             shown = [one for one in ranks if one.kind == WEIGHTS and one.name == name]
             for one in shown:
@@ -209,7 +212,7 @@ def spectra_figure(models: Mapping[str, Sequence[Rank]]) -> Figure | None:
         axes.set_title(f"feed-forward {name}", fontsize=10)
         axes.set(xlabel="place / full rank", ylim=(0, 1))
         tidy(axes)
-    panels[0].set_ylabel("singular value / largest")
+    every_axes[0].set_ylabel("singular value / largest")
     figure.legend(list(lines.values()), list(lines), loc="outside lower center", ncols=2)
     return figure
 
@@ -222,9 +225,9 @@ def gap_figure(found: Mapping[str, GapStudy]) -> Figure:
     """
     title = "Problems with correct sub-tasks, and solved ones, %"
     figure = new_figure(4.0 * len(found) + 2.0, 3.9, title)
-    panels = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
+    every = panels(figure, len(found), len(found), sharey=True)
     lines: dict[str, Any] = {}
-    for axes, (name, study) in zip(panels, found.items(), strict=True):
+    for axes, (name, study) in zip(every, found.items(), strict=True):
         x = np.arange(len(study.gaps))
         for number, label in enumerate(study.readers):
             shares = [100 * one.subtasks[label].value for one in study.gaps]
@@ -272,7 +275,7 @@ def margins_figure(
             signals = [i for i in program.tables[name].inputs if i != TOKEN and "." in i][-2:]
             if len(signals) == 2:
                 pairs.setdefault((number, *signals), []).append(name)
-    panels = []
+    found = []
     for (number, *signals), names in pairs.items():
         _, here, inputs = shown[number]
         own = [signal.partition(".")[2] for signal in signals]
@@ -284,8 +287,8 @@ def margins_figure(
             for name, size in zip(own, smallest.shape, strict=True)
         )
         first, second = (signal.replace("_", " ").replace(".", ": ") for signal in signals)
-        panels.append(Margins(", ".join(names), (first, second), (down, across), smallest))
-    return draw_margins(panels, float(np.median(comparison.margin)), title) if panels else None
+        found.append(Margins(", ".join(names), (first, second), (down, across), smallest))
+    return draw_margins(found, float(np.median(comparison.margin)), title) if found else None
 
 
 def draw_margins(found: Sequence[Margins], most: float, title: str) -> Figure:
@@ -300,9 +303,9 @@ def draw_margins(found: Sequence[Margins], most: float, title: str) -> Figure:
     size = max(width * across + 1.1, 5), height * down + 0.9
     note = "grey: on no canvas; cross: incorrect for an input"
     figure = new_figure(*size, title, note)
-    axes = figure.subplots(down, across, squeeze=False)
+    every = panels(figure, len(found), across)
     least = min(0.0, *(float(np.nanmin(one.smallest)) for one in found))
-    for one, panel in zip(found, axes.flat, strict=False):
+    for one, panel in zip(found, every, strict=True):
         image = panel.imshow(one.smallest, "viridis", vmin=least, vmax=most, origin="lower")
         panel.set(aspect="auto", facecolor=PALE)  # panels of one size, for any number of classes
         wrong = np.argwhere(one.smallest <= 0)
@@ -314,9 +317,7 @@ def draw_margins(found: Sequence[Margins], most: float, title: str) -> Figure:
         for axis, name, classes in both:
             axis.set_ticks(range(len(classes)), classes, fontsize=8)
             axis.set_label_text(name, fontsize=9)
-    for panel in axes.flat[len(found) :]:
-        panel.set_visible(False)
-    bar = figure.colorbar(image, ax=list(axes.flat), shrink=min(1, 4 / size[1]), pad=0.01)
+    bar = figure.colorbar(image, ax=every, shrink=min(1, 4 / size[1]), pad=0.01)
     bar.set_label("margin of the correct logit over the next", fontsize=9)
     bar.ax.tick_params(labelsize=8)
     return figure

@@ -22,7 +22,7 @@ from trm.cells.predictor import right_cells
 from trm.extras.analysis.lens import Lens
 from trm.extras.analysis.patch import Patching
 from trm.extras.analysis.saliency import Saliency
-from trm.figures.style import WRONG, colours, ink, new_figure
+from trm.figures.style import WRONG, colours, ink, new_figure, panels
 
 _SIGNS = np.array([for_people(symbol) for symbol in range(len(ALL_CHARACTERS))])
 _SCORED, _DIFFERENT = "#1A1A1A", "#E69F00"
@@ -65,15 +65,12 @@ def _frame(axes: Axes, cell: Sequence[int], colour: str) -> None:
     axes.add_patch(frame)
 
 
-def _panels(figure: Any, across: int, titles: Sequence[str]) -> list[Axes]:
-    """Return axes for maps with these titles, ``across`` in a line; unused axes are hidden."""
-    grid = figure.subplots(-(-len(titles) // across), across, squeeze=False, subplot_kw=_NO_TICKS)
-    axes: list[Axes] = grid.ravel().tolist()
-    for one in axes[len(titles) :]:
-        one.set_visible(False)
-    for one, title in zip(axes, titles, strict=False):
+def _maps(figure: Any, across: int, titles: Sequence[str]) -> list[Axes]:
+    """Return axes for maps with these titles, ``across`` in a line."""
+    axes = panels(figure, len(titles), across, subplot_kw=_NO_TICKS)
+    for one, title in zip(axes, titles, strict=True):
         one.set_title(title, fontsize=8.5, loc="left", pad=3, parse_math=False)
-    return axes[: len(titles)]
+    return axes
 
 
 def _cell_size(width: int, across: int) -> float:
@@ -103,7 +100,7 @@ def attention_figure(
     side, lines = _cell_size(width, across), -(-len(maps) // across)
     high = lines * (side * (height + 1) + 0.3) + 0.7
     figure = new_figure(side * across * (width + 1.5) + 0.9, high, title)
-    axes, scale = _panels(figure, across, titles), colours("Blues", 0, 1)
+    axes, scale = _maps(figure, across, titles), colours("Blues", 0, 1)
     for one, weights in zip(axes, maps, strict=True):
         draw_map(one, canvas, weights, scale)
         _frame(one, (cell[0] - int(used[0]), cell[1]), WRONG)
@@ -133,7 +130,7 @@ def saliency_figure(found: Saliency, title: str) -> Figure:
     for part, (method, maps) in zip(parts, methods.items(), strict=True):
         most = float(np.nanmax(np.abs(maps[:, down]))) or 1.0
         scale = colours("RdBu_r", -most, most)
-        axes = _panels(part, across, [f"{method}, {name}" for name in found.names])
+        axes = _maps(part, across, [f"{method}, {name}" for name in found.names])
         for one, values in zip(axes, maps[:, down], strict=True):
             draw_map(one, shown, values, scale)
             _frame(one, cell, _SCORED)
@@ -277,13 +274,13 @@ def patching_figure(found: Patching, names: tuple[str, str], title: str) -> Figu
     parts: Any = figure.subfigures(2, 1, height_ratios=(head, high))
     above, below = parts
     titles = [f"{letter}: {name}" for letter, name in zip("AB", names, strict=True)]
-    panels = _panels(above, max(2, across), titles)
-    for axes, canvas in zip(panels, canvases, strict=True):
+    originals = _maps(above, max(2, across), titles)
+    for axes, canvas in zip(originals, canvases, strict=True):
         draw_map(axes, canvas, np.zeros((h, w)), scale)
-    maps = _panels(below, across, found.sites)
+    maps = _maps(below, across, found.sites)
     for axes, values in zip(maps, effects, strict=True):
         draw_map(axes, canvases[0], values, scale)
-    for axes in [*panels, *maps]:
+    for axes in [*originals, *maps]:
         for i, j in np.argwhere(canvases[0] != canvases[1]).tolist():
             _frame(axes, (i, j), _SCORED if scored[i, j] else _DIFFERENT)
     bar: Any = {"extend": "both", "ticks": [-1, 0, 1], "aspect": 15, "pad": 0.01}
