@@ -62,13 +62,10 @@ def _work_through(args: Arguments, study: "Study") -> int:
 
     import torch
 
-    from trm.extras.sweep.budget import Budget, Worker, check_budget, share_of
+    from trm.extras.sweep.budget import Budget, Worker, share_of
     from trm.extras.sweep.report import PAGE, changes, write_report
     from trm.extras.sweep.runs import Jobs, Run, plan
     from trm.runtime.devices import cores
-
-    if timed:
-        check_budget(study)
 
     evaluations = {name: _options(name, words) for name, words in study.evaluations.items()}
 
@@ -80,7 +77,7 @@ def _work_through(args: Arguments, study: "Study") -> int:
                 raise ValueError(f"evaluate: {name}: {error}") from None
 
     output, console = Path(args.output), args.info
-    study = plan(study, lambda name: console.print(f"building {name}"), check, timed)
+    study = plan(study, console.print, check, timed)
     jobs = Jobs(output, study)
     jobs.check(timed)
     runs, left = len(jobs.states), len(jobs.left())
@@ -112,21 +109,17 @@ def _work_through(args: Arguments, study: "Study") -> int:
     jobs.begin(timed)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // at_once)))
 
-    def print_stage(run: Run) -> None:
-        console.print(f"{run.name}: {jobs.stage(run)}")
-        write_report(jobs)
-
-    def print_note(run: Run, sentence: str) -> None:
-        console.print(f"{run.name}: {sentence}")
+    def say(run: Run, text: str) -> None:
+        console.print(f"{run.name}: {text}")
         write_report(jobs)
 
     write_report(jobs)
     try:
         if timed:
             budget = Budget(output, args.minutes, begun)
-            Worker(jobs, budget, print_stage, print_note, (devices or [""])[0]).work()
+            Worker(jobs, budget, say, (devices or [""])[0]).work()
         else:
-            jobs.work(print_stage, at_once, devices)
+            jobs.work(say, at_once, devices)
     finally:  # no run is active any more, also after an interrupt
         write_report(jobs)
     console.print(

@@ -19,9 +19,10 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from trm.checkpoints import COST_KEY
+from trm.checkpoints.content import load_checkpoint
 from trm.extras.sweep.runs import Jobs
 from trm.extras.sweep.speed import SECONDS, Speed, device_name
-from trm.extras.sweep.study import EQUAL_LOSS, Run, Setting, Study
+from trm.extras.sweep.study import Run, Setting, Study
 from trm.io.files import read_object, validated, write_json
 
 _BUDGET = "budget.json"
@@ -35,19 +36,6 @@ _WITH_EVALUATIONS, _ALONE = (0.6, 0.8), (0.85, 0.95)
 _TWICE_FROM = 8  # epochs of a run that is validated twice; a shorter one is validated at its end
 _POLL, _WRITE = 0.2, 5.0  # seconds between two polls of a process, and two writes of the state
 _PATIENCE = 20.0  # seconds that a process gets to end
-
-
-def check_budget(study: Study) -> None:
-    """Check that a study can have a budget.
-
-    Raises:
-        ValueError: its checkpoints are chosen among runs that are all trained.
-    """
-    if study.checkpoint == EQUAL_LOSS:
-        raise ValueError(
-            f"checkpoint: {EQUAL_LOSS} compares runs that are trained to their ends: leave out "
-            "--minutes, or set checkpoint: last"
-        )
 
 
 class Budget:
@@ -97,8 +85,7 @@ class Worker:
     Args:
         jobs: the runs, after `Jobs.begin`.
         budget: the time.
-        on_stage: called with each run whose stage changed.
-        on_note: called with a run and a sentence about it, such as the epochs that fit.
+        say: called with a run and a text about it, its stage, or the epochs that fit.
         device: a GPU by its name for CUDA_VISIBLE_DEVICES; empty: any.
     """
 
@@ -106,12 +93,10 @@ class Worker:
         self,
         jobs: Jobs,
         budget: Budget,
-        on_stage: Callable[[Run], None],
-        on_note: Callable[[Run, str], None],
+        say: Callable[[Run, str], None],
         device: str = "",
     ) -> None:
-        self.jobs, self.budget, self.device = jobs, budget, device
-        self.on_stage, self.on_note = on_stage, on_note
+        self.jobs, self.budget, self.say, self.device = jobs, budget, say, device
 
     def work(self) -> None:
         """Give every run its own time, then the time that is left to those that are not done."""
@@ -242,8 +227,6 @@ class Worker:
 
     def _cut(self, run: Run) -> bool:
         """End a training before its end; return False if it has no checkpoint yet."""
-        from trm.checkpoints.content import load_checkpoint
-
         state = self.jobs.states[run]
         try:
             content = load_checkpoint(self.jobs.checkpoint(run, "last"))
@@ -263,12 +246,12 @@ class Worker:
     def _note(self, run: Run, sentence: str) -> None:
         self.jobs.states[run].note = sentence
         self.jobs.write(run)
-        self.on_note(run, sentence)
+        self.say(run, sentence)
 
     def _stopped(self, run: Run, sentence: str) -> None:
         self.jobs.states[run].stopped = f"{sentence}; it continues with more --minutes"
         self.jobs.write(run)
-        self.on_note(run, self.jobs.states[run].stopped)
+        self.say(run, self.jobs.states[run].stopped)
 
     def _run(
         self,
@@ -285,7 +268,7 @@ class Worker:
         if not state.cut:  # a sentence about that stays until training goes on
             state.stopped = ""
         job = jobs.start(run, stage, words, self.device, module)
-        self.on_stage(run)
+        self.say(run, jobs.stage(run))
         clock = written = time.monotonic()
         try:
             while job.poll() is None and not over(clock):
@@ -307,5 +290,5 @@ class Worker:
         if in_time:
             jobs.ended(run, job.returncode)
             if stage != _MEASURES or state.error:
-                self.on_stage(run)
+                self.say(run, jobs.stage(run))
         return in_time

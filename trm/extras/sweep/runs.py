@@ -23,20 +23,23 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen, TimeoutExpired
-from typing import Any, NamedTuple
+from typing import Any
 
+import torch
 from pydantic import TypeAdapter
 
 from canvas.task import Task
 from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
+from trm.checkpoints.content import load_checkpoint, pack
 from trm.evaluation.grid_format import GRID
+from trm.extras.sweep.speed import stages_of
 from trm.extras.sweep.study import EQUAL_LOSS, LOSS, Run, Setting, Study
 from trm.io.config_files import config_of_run, find_config
 from trm.io.files import fingerprint, read_object, validated, write_bytes, write_json
 from trm.runtime.processes import ENDS_WITH
+from trm.training.cli import TrainingCLI, train
 
 _LOG, _STATE, _CONFIG = "log.txt", "state.json", "config.yaml"
 _APART = 0.05  # relative difference that "equal" numbers of parameters may have
@@ -69,24 +72,30 @@ class State:
 
 def plan(
     study: Study,
-    on_setting: Callable[[str], None],
+    say: Callable[[str], None],
     check: Callable[[Setting, Task], None] = lambda setting, task: None,
     timed: bool = False,
 ) -> Study:
     """Return the study with parameters counted, and made equal if the study requires that.
 
-    ``on_setting`` is called with each setting's name before its model is built, ``check`` with the
-    setting and its task. The length of ``timed`` runs is to be measured.
+    ``say`` is called with a text before each setting's model is built, ``check`` with the setting
+    and its task. The length of ``timed`` runs is to be measured.
 
     Raises:
         ValueError: a setting's options are wrong, or ``check`` refuses its task; the message
-            contains the setting's name.
+            contains the setting's name. Or ``timed`` runs choose their checkpoints among runs that
+            are all trained.
     """
+    if timed and study.checkpoint == EQUAL_LOSS:
+        raise ValueError(
+            f"checkpoint: {EQUAL_LOSS} compares runs that are trained to their ends: leave out "
+            "--minutes, or set checkpoint: last"
+        )
     settled: list[Setting] = []
     first: dict[str, int] = {}  # group → number of parameters of its first setting
     key = study.parameters
     for setting in study.settings:
-        on_setting(setting.name)
+        say(f"building {setting.name}")
         group, options = study.group_of(setting), setting.options
         try:
             config_of_run(setting.config)
@@ -94,8 +103,11 @@ def plan(
             goal = first.get(group, 0)
             if key and goal:
                 options = (*options, f"--{key}={_making_up([config, *options], key, goal)}")
-            counted = count([config, *options], partial(check, setting), timed)
-            parameters = counted.parameters
+            cli = built([config, *options])
+            check(setting, cli.datamodule.task)
+            parameters, steps = parameters_of(cli), 0 if timed else steps_of(cli)
+            if timed:
+                stages_of(cli)  # raises if they end at epochs
             if key and goal and abs(parameters - goal) > _APART * goal:
                 raise ValueError(
                     f"with {options[-1]} the model has {parameters:,} parameters instead of "
@@ -104,48 +116,41 @@ def plan(
                 )
         except (ValueError, MemoryError) as error:
             raise ValueError(f"{setting.name}: {error}") from None
-        settled.append(replace(setting, options=options, **counted._asdict()))
+        own = tuple(sorted(set(_own_modules(cli.config.as_dict()))))
+        counted: Any = {"parameters": parameters, "steps": steps, "own_modules": own}
+        settled.append(replace(setting, options=options, **counted))
         first.setdefault(group, parameters)
     return replace(study, settings=tuple(settled))
 
 
-class Counted(NamedTuple):
-    """Size and length of a run, and its own code, by its options."""
-
-    parameters: int  # of the model
-    steps: int  # of the optimiser; 0 in a ``timed`` run, whose length is not known
-    own_modules: tuple[str, ...]  # modules of the user's own that its config names, sorted
-
-
-def count(
-    words: Sequence[str], check: Callable[[Task], None] = lambda _: None, timed: bool = False
-) -> Counted:
-    """Build a run with these options of `trm fit`, without its weights, and count.
+def built(words: Sequence[str]) -> TrainingCLI:
+    """Build a run with these options of `trm fit`, without its weights.
 
     Raises:
-        ValueError: an option is wrong, ``check`` refuses the task, or the run has no end.
+        ValueError: an option is wrong.
     """
-    import torch
-
-    from trm.training.cli import train
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
         bare = ("--trainer.logger=false", "--trainer.devices=1")
         try:
             with torch.device("meta"):  # weights that take neither memory nor time
-                cli = train([*words, *bare], run=False)
+                return train([*words, *bare], run=False)
         finally:
             logging.disable(logging.NOTSET)
-    check(cli.datamodule.task)
-    parameters = int(cli.model.model.num_parameters)
-    own = tuple(sorted(set(_own_modules(cli.config.as_dict()))))
-    if timed:
-        from trm.extras.sweep.speed import stages_of
 
-        stages_of(cli)
-        return Counted(parameters, 0, own)
+
+def parameters_of(cli: TrainingCLI) -> int:
+    """Return the number of parameters of a run's model."""
+    return int(cli.model.model.num_parameters)
+
+
+def steps_of(cli: TrainingCLI) -> int:
+    """Return the optimiser steps of a run.
+
+    Raises:
+        ValueError: it has no end.
+    """
     steps, epochs = cli.trainer.max_steps, cli.trainer.max_epochs
     if epochs is not None and epochs >= 0:
         batches = cli.datamodule.batches_per_epoch
@@ -153,7 +158,7 @@ def count(
         steps = min(steps, whole) if steps >= 0 else whole
     if steps < 0:
         raise ValueError("the run has no end: set trainer.max_epochs or trainer.max_steps")
-    return Counted(parameters, steps, own)
+    return steps
 
 
 def _own_modules(config: object) -> Iterator[str]:
@@ -183,7 +188,7 @@ def _making_up(words: Sequence[str], key: str, parameters: int) -> int:
 
     The number grows linearly with the value.
     """
-    one, two = (count([*words, f"--{key}={value}"]).parameters for value in (1, 2))
+    one, two = (parameters_of(built([*words, f"--{key}={value}"])) for value in (1, 2))
     return max(1, 1 + round((parameters - one) / (two - one))) if two != one else 1
 
 
@@ -313,11 +318,11 @@ class Jobs:
             shutil.copyfile(find_config(run.setting.config), folder / _CONFIG)
 
     def work(
-        self, on_stage: Callable[[Run], None], at_once: int, devices: Sequence[str] = ()
+        self, say: Callable[[Run, str], None], at_once: int, devices: Sequence[str] = ()
     ) -> None:
         """Train and evaluate all runs that are not done, ``at_once`` at a time, after `begin`.
 
-        ``on_stage`` is called with each run whose stage changed. Each run has one of the
+        ``say`` is called with each run whose stage changed, and the stage. Each run has one of the
         ``devices``, GPUs of this machine by their names for CUDA_VISIBLE_DEVICES.
         """
         free = [devices[i % len(devices)] if devices else "" for i in range(at_once)]
@@ -328,7 +333,7 @@ class Jobs:
                     if free and run not in started and (step := self.next(run)):
                         device = free.pop(0)
                         started[run] = self.start(run, *step, device), device
-                        on_stage(run)
+                        say(run, self.stage(run))
                 if not started:
                     return
                 time.sleep(_INTERVAL)
@@ -337,7 +342,7 @@ class Jobs:
                         del started[run]
                         self.ended(run, job.returncode)
                         free.append(device)
-                        on_stage(run)
+                        say(run, self.stage(run))
         finally:
             self.stages.clear()
             for job, _ in started.values():
@@ -399,10 +404,6 @@ class Jobs:
 
     def _export(self, run: Run) -> None:
         """Write the weights of a run, in place of those of a shorter training."""
-        import torch
-
-        from trm.checkpoints.content import load_checkpoint, pack
-
         name = "best" if self.study.checkpoint == "best" else "last"
         content = load_checkpoint(self.checkpoint(run, name))
         packed = pack(content, {}, dtype=getattr(torch, self.study.export or "float32"))
@@ -434,8 +435,6 @@ class Jobs:
 
     def ended(self, run: Run, code: int) -> None:
         """Record the result of a command, by its exit code."""
-        from trm.checkpoints.content import load_checkpoint
-
         state, stage = self.states[run], self.stages.pop(run)
         if code != 0:
             log = (self.folder(run) / _LOG).read_text(encoding="utf-8", errors="replace")

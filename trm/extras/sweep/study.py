@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from canvas.choices import check_choice
 from trm.io.config_files import read_config
@@ -40,7 +41,6 @@ _OURS = re.compile(  # keys that a setting must not set
 )
 _EVALUATION_OURS = ("checkpoint", "output")
 _KEYS = "config, axes and evaluate"
-_OWN = ("config", "share", "evaluate")  # keys of an axis's value that do not belong to `trm fit`
 
 
 class _Equal(BaseModel, extra="forbid"):
@@ -59,15 +59,7 @@ class _File(BaseModel, extra="forbid"):
     export: Literal["float32", "bfloat16"] | None = None
 
 
-class _Own(BaseModel, extra="forbid"):
-    """Keys of a setting that do not belong to `trm fit`, see `_OWN`."""
-
-    config: str
-    share: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1
-    evaluate: list[str] | None = None
-
-
-@dataclass(frozen=True)
+@pydantic_dataclass(frozen=True)
 class Setting:
     """Setting of a study: the common part of its runs, which differ in their seeds."""
 
@@ -78,8 +70,9 @@ class Setting:
     parameters: int = 0  # of the model; 0: not counted yet
     steps: int = 0  # of the optimiser, in a run; 0: not known before its speed is measured
     own_modules: tuple[str, ...] = ()  # of classes of the user's own that its config names
-    share: float = 1  # of the time of `trm sweep --minutes`, relative to the other settings
-    evaluations: tuple[str, ...] | None = None  # names; None: all of the study's
+    # Of the time of `trm sweep --minutes`, relative to the other settings.
+    share: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1
+    evaluate: list[str] | None = None  # names of its evaluations; None: all of the study's
 
 
 @dataclass(frozen=True)
@@ -117,8 +110,10 @@ class Study:
 
     def evaluations_of(self, setting: Setting) -> dict[str, list[str]]:
         """Return the evaluations of a setting's runs."""
-        named = setting.evaluations
-        return {n: o for n, o in self.evaluations.items() if named is None or n in named}
+        if setting.evaluate is None:
+            return self.evaluations
+        wanted = {_folder(name) for name in setting.evaluate}
+        return {name: words for name, words in self.evaluations.items() if name in wanted}
 
     def group_of(self, setting: Setting) -> str:
         """Return a setting's label on the axis `within`; its group has the same label."""
@@ -156,11 +151,8 @@ def _study(content: _File) -> Study:
         if again := next((key for key in plain if plain.count(key) > 1), None):
             raise ValueError(f"two axes set {again}: leave it out of one of them")
         keys = content.set | {key: value for _, some in chosen for key, value in some.items()}
-        own = {"config": content.config} | {key: keys.pop(key) for key in _OWN if key in keys}
-        named = validated(TypeAdapter(_Own), own, "axes")
-        chosen_evaluations = named.evaluate and tuple(map(_folder, named.evaluate))
-        for name in chosen_evaluations or ():
-            check_choice("axes: evaluate", name, content.evaluate)
+        own = ("config", "share", "evaluate")  # keys that do not belong to `trm fit`
+        about = {"config": content.config} | {key: keys.pop(key) for key in own if key in keys}
         labels = dict(zip(content.axes, (label for label, _ in chosen), strict=True))
         options = tuple(_fit_options(keys))
         if content.checkpoint == EQUAL_LOSS:
@@ -169,9 +161,12 @@ def _study(content: _File) -> Study:
                 raise ValueError(f"checkpoint: {EQUAL_LOSS} sets all of checkpoint.*: leave it out")
         if content.equal.parameters in keys:
             raise ValueError(f"{content.equal.parameters} is set by equal.parameters: leave it out")
-        name = ", ".join(labels.values()) or Path(content.config).stem
-        more: dict[str, Any] = {"share": named.share, "evaluations": chosen_evaluations}
-        settings.append(Setting(name, labels, named.config, options, **more))
+        about["name"] = ", ".join(labels.values()) or Path(content.config).stem
+        about |= {"labels": labels, "options": options}
+        setting = validated(TypeAdapter(Setting), about, "axes")
+        for name in setting.evaluate or ():
+            check_choice("axes: evaluate", _folder(name), content.evaluate)
+        settings.append(setting)
     names = [_folder(setting.name) for setting in settings]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(f"two settings are called {twice}: give the values of axes other names")

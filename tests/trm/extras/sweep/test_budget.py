@@ -24,7 +24,7 @@ def test_the_epochs_that_fit_are_the_length_of_a_run(tmp_path):
     study = Study((Setting("a", {}, "debug", ()),), checkpoint="last")
     jobs, said = Jobs(tmp_path, study), []
     jobs.begin(timed=True)
-    worker = Worker(jobs, Budget(tmp_path, 10, 0.0), print, lambda run, text: said.append(text))
+    worker = Worker(jobs, Budget(tmp_path, 10, 0.0), lambda run, text: said.append(text))
     [run] = jobs.states
     cases = [Measured(1.0, True, 4, rate=10.0, warm_up=20.0)]
     measured = Speed("cpu", start=10.0, batches_per_epoch=100, batch_size=8, cases=cases)

@@ -6,10 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from trm.checkpoints import content
 from trm.extras.sweep import runs as module
 from trm.extras.sweep.report import changes
-from trm.extras.sweep.runs import Counted, Jobs, count, plan
+from trm.extras.sweep.runs import Jobs, built, parameters_of, plan, steps_of
 from trm.extras.sweep.study import EQUAL_LOSS, Setting, Study
 from trm.io.files import write_json
 
@@ -46,14 +45,14 @@ class Trm:
         cost = {"seconds": 1.0, "flops": 1.0}
         monkeypatch.setattr(Jobs, "_submit", submit)
         monkeypatch.setattr(module, "_INTERVAL", 0)
-        monkeypatch.setattr(content, "load_checkpoint", lambda file: {"cost": cost, "file": file})
+        monkeypatch.setattr(module, "load_checkpoint", lambda file: {"cost": cost, "file": file})
         monkeypatch.setattr(Jobs, "checkpoint", lambda jobs, run, name: Path(f"{run.name}/{name}"))
 
 
 def do(output: Path, study: Study, at_once: int = 1, devices=()) -> Jobs:
     jobs = Jobs(output, study)
     jobs.begin()
-    jobs.work(lambda run: None, at_once, devices)
+    jobs.work(lambda run, text: None, at_once, devices)
     return jobs
 
 
@@ -208,10 +207,16 @@ def counted(monkeypatch) -> None:
         found = (int(word.partition("=")[2]) for word in words if word.startswith(f"--{key}="))
         return next(found, default)
 
-    def counted(words, check=None, timed=False):
-        return Counted(1000 * option(words, LAYERS, 1) + 10 * option(words, SIZE, 30), 60, ())
+    def built(words):
+        number = 1000 * option(words, LAYERS, 1) + 10 * option(words, SIZE, 30)
+        return SimpleNamespace(
+            model=SimpleNamespace(model=SimpleNamespace(num_parameters=number)),
+            datamodule=SimpleNamespace(task=None),
+            trainer=SimpleNamespace(max_steps=60, max_epochs=None),
+            config=SimpleNamespace(as_dict=dict),
+        )
 
-    monkeypatch.setattr(module, "count", counted)
+    monkeypatch.setattr(module, "built", built)
 
 
 def of_layers(*layers: int, **more) -> Study:
@@ -245,7 +250,8 @@ def test_a_key_equalises_parameters_within_each_value_of_an_axis(counted):
 )
 def test_a_run_is_counted_without_a_trace(repository, tmp_path, monkeypatch, more, steps):
     monkeypatch.chdir(tmp_path)
-    assert count([f"--config={repository / 'configs/debug.yaml'}", *more]) == (5818, steps, ())
+    cli = built([f"--config={repository / 'configs/debug.yaml'}", *more])
+    assert (parameters_of(cli), steps_of(cli)) == (5818, steps)
     assert not list(tmp_path.iterdir())
 
 
