@@ -66,51 +66,34 @@ def from_pretrained(name: str | Path, revision: str | None = None, **options: An
     return solver
 
 
-def save_solver(solver: Solver, folder: str | Path, repo_id: str | None = None) -> None:
-    """Write the model of a solver into a folder, see `Solver.save_pretrained`."""
-    if solver.file is None:
-        raise ValueError("this solver was not loaded from a file: save a checkpoint, and load that")
-    content = load_checkpoint(solver.file)
-    saved = network_weights(content)
-    model = uncompiled(solver.predictor.model)
-    now = {k: value.detach().cpu() for k, value in model.state_dict().items()}
-    if other := sorted(saved.keys() ^ now.keys()):
-        raise ValueError(
-            f"the weights of the network have other names than those in {solver.file}, such as "
-            f"{other[0]}: undo what renames them, such as a parametrization"
-        )
-    if all(torch.equal(now[key].to(value.dtype), value) for key, value in saved.items()):
-        save_pretrained(solver.file, folder, repo_id)
-        return
-    with tempfile.TemporaryDirectory() as made:
-        changed = Path(made) / _MODEL
-        changed.write_bytes(pack(content, {}, now))
-        save_pretrained(changed, folder, repo_id or str(folder))
-
-
-def push_solver(solver: Solver, repo_id: str, **options: Any) -> str:
-    """Upload the model of a solver to the hub, see `Solver.push_to_hub`."""
-    with tempfile.TemporaryDirectory() as folder:
-        save_solver(solver, folder, repo_id)
-        return _push(folder, repo_id, **options)
-
-
-def save_pretrained(weights: str | Path, folder: str | Path, repo_id: str | None = None) -> None:
+def save_pretrained(
+    model: Solver | str | Path, folder: str | Path, repo_id: str | None = None
+) -> None:
     """Write the files of a model into a folder; this module's docstring lists them.
 
     Args:
-        weights: a checkpoint, the folder of a run, or a name that `trm models` lists.
+        model: a checkpoint, the folder of a run, or a name that `trm models` lists; or a solver,
+            whose weights are written as they are now, see `Solver.save_pretrained`.
         folder: is made.
         repo_id: the model's name in the card; None: the folder.
 
     Raises:
         FileNotFoundError: there are no such weights.
         ValueError: the folder contains other weights, or a README.md or config.json that this
-            function has not written.
+            function has not written; or the solver is of no file.
     """
+    weights = model.file if isinstance(model, Solver) else model
+    if weights is None:
+        raise ValueError("this solver was not loaded from a file: save a checkpoint, and load that")
     file, folder = find_checkpoint(weights), Path(folder)
     content = load_checkpoint(file)
-    packed = file.read_bytes() if is_weights(file) else _exported(file, content)
+    changed = _changed(model, content) if isinstance(model, Solver) else None
+    if changed is not None:
+        packed = pack(content, {}, changed)
+    elif is_weights(file):
+        packed = file.read_bytes()
+    else:
+        packed = pack(content, description(file, content, load_any(file, device="cpu")))
     copy, notes, config = (folder / name for name in (_MODEL, _CARD, _CONFIG))
     if copy.exists() and copy.read_bytes() != packed:
         raise ValueError(f"{copy} is there already, and holds other weights: name another folder")
@@ -123,23 +106,42 @@ def save_pretrained(weights: str | Path, folder: str | Path, repo_id: str | None
         card = model_card(Path(made) / _MODEL, repo_id or str(folder))  # raises if it cannot load
         (Path(made) / _CARD).write_text(card, encoding="utf-8")
         write_json(Path(made) / _CONFIG, _settings(content))
-        if (table := file.with_suffix(DECISIONS_SUFFIX)).is_file():
+        if changed is None and (table := file.with_suffix(DECISIONS_SUFFIX)).is_file():
             shutil.copyfile(table, Path(made) / _MODEL.replace(SUFFIX, DECISIONS_SUFFIX))
         make_folder(folder)
         for one in Path(made).iterdir():
             shutil.copyfile(one, folder / one.name)
 
 
-def push_to_hub(weights: str | Path, repo_id: str, **options: Any) -> str:
+def _changed(solver: Solver, content: dict[str, Any]) -> dict[str, Tensor] | None:
+    """Return the weights of a solver, by name; None: they are those of its file."""
+    saved, model = network_weights(content), uncompiled(solver.predictor.model)
+    now = {name: value.detach().cpu() for name, value in model.state_dict().items()}
+    if other := sorted(saved.keys() ^ now.keys()):
+        raise ValueError(
+            f"the weights of the network have other names than those in {solver.file}, such as "
+            f"{other[0]}: undo what renames them, such as a parametrization"
+        )
+    same = all(torch.equal(now[name].to(value.dtype), value) for name, value in saved.items())
+    return None if same else now
+
+
+def push_to_hub(model: Solver | str | Path, repo_id: str, **options: Any) -> str:
     """Upload the folder of `save_pretrained` to the hub; see `Solver.push_to_hub`."""
     with tempfile.TemporaryDirectory() as folder:
-        save_pretrained(weights, folder, repo_id)
-        return _push(folder, repo_id, **options)
-
-
-def _exported(file: Path, content: dict[str, Any]) -> bytes:
-    """Return a checkpoint as a file of weights, like `trm inspect --export`."""
-    return pack(content, description(file, content, load_any(file, device="cpu")))
+        save_pretrained(model, folder, repo_id)
+        hub = _hub(f"to push {repo_id}")
+        to = {key: options[key] for key in options if key == "token"}
+        try:
+            hub.create_repo(repo_id, exist_ok=True, **options)
+            return str(hub.upload_folder(repo_id=repo_id, folder_path=folder, **to))
+        except TypeError:
+            raise
+        except Exception as error:  # of several packages, as in `_find`
+            raise OSError(
+                f"{repo_id} was not pushed to the hub ({_first_line(error)}): check the "
+                "connection, and log in by `hf auth login`"
+            ) from None
 
 
 def _settings(content: dict[str, Any]) -> dict[str, Any]:
@@ -169,20 +171,6 @@ def _find(name: str | Path, **hub_options: Any) -> Path:
             f"({_first_line(error)})"
         ) from None
     return find_checkpoint(folder)
-
-
-def _push(folder: str, repo_id: str, **options: Any) -> str:
-    hub, to = _hub(f"to push {repo_id}"), {key: options[key] for key in options if key == "token"}
-    try:
-        hub.create_repo(repo_id, exist_ok=True, **options)
-        return str(hub.upload_folder(repo_id=repo_id, folder_path=folder, **to))
-    except TypeError:
-        raise
-    except Exception as error:  # as above
-        raise OSError(
-            f"{repo_id} was not pushed to the hub ({_first_line(error)}): check the connection, "
-            "and log in by `hf auth login`"
-        ) from None
 
 
 def _first_line(error: Exception) -> str:

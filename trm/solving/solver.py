@@ -82,7 +82,7 @@ class Solver:
         Raises:
             ValueError: the folder has other files of these names, or the solver is of no file.
         """
-        load(f"{SHARING}.save_solver")(self, folder, repo_id)
+        load(f"{SHARING}.save_pretrained")(self, folder, repo_id)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Upload the folder of `save_pretrained` to the hub; return its URL.
@@ -95,7 +95,7 @@ class Solver:
             ImportError: huggingface_hub is not installed.
             OSError: the hub cannot be reached, or refuses.
         """
-        url: str = load(f"{SHARING}.push_solver")(self, repo_id, **options)
+        url: str = load(f"{SHARING}.push_to_hub")(self, repo_id, **options)
         return url
 
     def with_voting(self, voting: Voting) -> "Solver":
