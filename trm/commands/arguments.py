@@ -75,6 +75,11 @@ def step_numbers(text: str) -> list[int]:
     return numbers
 
 
+def options_of(names: Iterable[str], between: str = " and ") -> str:
+    """Return the options of some values: ``digits_a``, ``base`` → ``--digits-a and --base``."""
+    return between.join(f"--{name.replace('_', '-')}" for name in names)
+
+
 def check_problems(texts: list[str], checkpoint: str | Path | None = None) -> None:
     """Check typed problems before a framework or a model is loaded.
 
@@ -193,7 +198,10 @@ class Parser(argparse.ArgumentParser):
         if args is not None and not args and self._subparsers:
             self.print_help()
             self.exit(0)
-        return super().parse_args(args, namespace)
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            self.error(self._about_unknown(unknown))
+        return found
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse arguments; note the defaults of all options, also of a parser of one action."""
@@ -202,13 +210,36 @@ class Parser(argparse.ArgumentParser):
         found.defaults = own | getattr(found, "defaults", {})
         return found, unknown
 
-    def error(self, message: str) -> NoReturn:
-        """Print the error, and exit with code 2."""
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Require one of an option's choices; the error suggests the nearest."""
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            if isinstance(value, str):
+                near = did_you_mean(value, [*map(str, action.choices or ())])
+                error.message += "." + (" Did you mean fit?" if value == "train" else near)
+            raise
+
+    def _about_unknown(self, unknown: list[str]) -> str:
+        """Return the error of arguments that no option takes; it suggests the nearest option."""
+        if number := re.match(r"-\d\S*", unknown[0]):
+            return f"{number[0]} begins with a minus sign; numbers have none"
+        message = f"unrecognized arguments: {' '.join(unknown)}"
+        if not (wrong := re.match(r"--[\w-]+", unknown[0])):
+            return message
+        if elsewhere := _commands_with(wrong[0]):
+            return f"{message}. It is an option of {', '.join(elsewhere)}"
         options = self._options()
-        if wrong := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
-            near = did_you_mean(wrong[1], wrong[2].replace("'", "").split(", "))
-            message += "." + (" Did you mean fit?" if wrong[1] == "train" else near)
-        elif wrong := re.search(r"arguments are required: (.*)", message):
+        near = did_you_mean(wrong[0], options, 0.7)
+        if any(wrong[0].startswith(option) for option in options):
+            # Nobody adds a letter to a whole option: --viewz is --views, and not --view.
+            equal = [option for option in options if len(option) == len(wrong[0])]
+            near = did_you_mean(wrong[0], equal, 0.8) or near
+        return f"{message}.{near}"
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error, with the choices of missing arguments, and exit with code 2."""
+        if wrong := re.search(r"arguments are required: (.*)", message):
             missing = wrong[1].split(", ")
             for action in self._actions:
                 name = "/".join(action.option_strings) or action.metavar or action.dest
@@ -216,17 +247,6 @@ class Parser(argparse.ArgumentParser):
                     message += f". {name} is one of {', '.join(map(str, action.choices))}"
                 if name in missing and name == "problem":
                     message += ". Write it like 123x456; numbers have no minus sign"
-        elif wrong := re.search(r"unrecognized arguments: (--[\w-]+)", message):
-            near = did_you_mean(wrong[1], options, 0.7)
-            if any(wrong[1].startswith(option) for option in options):
-                # Nobody adds a letter to a whole option: --viewz is --views, and not --view.
-                equal = [option for option in options if len(option) == len(wrong[1])]
-                near = did_you_mean(wrong[1], equal, 0.8) or near
-            if elsewhere := _commands_with(wrong[1]):
-                near = f" It is an option of {', '.join(elsewhere)}"
-            message += f".{near}"
-        elif wrong := re.search(r"unrecognized arguments: (-\d\S*)", message):
-            message = f"{wrong[1]} begins with a minus sign; numbers have none"
         self.exit(2, f"{self.prog}: {message}\nFor help: `{self.prog} --help`\n")
 
     def _options(self) -> list[str]:
@@ -295,8 +315,7 @@ class Parser(argparse.ArgumentParser):
             "length": "letters of each text, or rows of each maze",
         }
         for axis, meaning in (AXES | more).items():
-            option = f"--{axis.replace('_', '-')}"
-            add(option, type=lengths, metavar="N", help=f"{meaning}{about}")
+            add(options_of([axis]), type=lengths, metavar="N", help=f"{meaning}{about}")
 
     def add_task(self, group: Any, required_for: str) -> None:
         """Add the options of a task and its sizes in training, for `Arguments.described_task`."""
@@ -375,8 +394,7 @@ class Arguments(argparse.Namespace):
         """Raise a ValueError for options without effect that differ from their defaults."""
         given = [name for name in names if getattr(self, name) != self.defaults[name]]
         if given:
-            options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-            raise ValueError(f"{why}: leave out {options}")
+            raise ValueError(f"{why}: leave out {options_of(given, ', ')}")
 
     @property
     def checkpoints(self) -> list[str | Path]:
@@ -514,22 +532,28 @@ class Arguments(argparse.Namespace):
             named["base"] = self.base
         kind(**named)  # raises if there is no such layout
         axes = [part.name for part in fields(kind) if part.name in AXES]
-        given = {axis: n for axis in AXES if (n := getattr(self, axis)) is not None}
+        given = self._given_sizes
         if sorted(given) != sorted(axes):
-            options = " and ".join(f"--{axis.replace('_', '-')}" for axis in axes)
             raise ValueError(
-                f"{what} needs the sizes of the problems in training: name {options} and no "
-                "other sizes, as ranges like 1..5"
+                f"{what} needs the sizes of the problems in training: name {options_of(axes)} and "
+                "no other sizes, as ranges like 1..5"
             )
         for axis, numbers in given.items():
-            if sorted(numbers) != list(range(min(numbers), max(numbers) + 1)):
-                option, ends = axis.replace("_", "-"), f"{min(numbers)}..{max(numbers)}"
+            low, high = numbers[0], numbers[-1]
+            if numbers != list(range(low, high + 1)):
+                option = options_of([axis])
                 raise ValueError(
-                    f"--{option} is a range of sizes here, without gaps: write --{option} {ends}"
+                    f"{option} is a range of sizes here, without gaps: write {option} {low}..{high}"
                 )
-        sizes = {axis: (min(numbers), max(numbers)) for axis, numbers in given.items()}
-        task: Task = kind(**named, **sizes)
+        task: Task = kind(**named, **{axis: (n[0], n[-1]) for axis, n in given.items()})
         return task
+
+    @property
+    def _given_sizes(self) -> dict[str, list[int]]:
+        """Sorted sizes of `Parser.add_sizes` that are given, by measure."""
+        from trm.evaluation.grid_format import AXES
+
+        return {axis: n for axis in AXES if (n := getattr(self, axis)) is not None}
 
     def check_sizes(self) -> None:
         """Check the measures of `sizes` by the first checkpoint, before a framework is loaded.
@@ -548,16 +572,11 @@ class Arguments(argparse.Namespace):
         Raises:
             ValueError: the given measures are not two of one task.
         """
-        from trm.evaluation.grid_format import AXES
-
-        def options(axes: Iterable[str]) -> str:
-            return " and ".join(f"--{axis.replace('_', '-')}" for axis in axes)
-
-        given = {axis: n for axis in AXES if (n := getattr(self, axis)) is not None}
+        given = self._given_sizes
         axes = next((axes for axes in task.grids if set(given) <= set(axes)), None)
         if axes is None:
-            known = "; ".join(map(options, task.grids))
-            raise ValueError(f"{task.name.capitalize()} uses {known}, not {options(given)}")
+            known = "; ".join(map(options_of, task.grids))
+            raise ValueError(f"{task.name.capitalize()} uses {known}, not {options_of(given)}")
         found = {axis: given.get(axis) or [*usual(*task.ranges.get(axis, (1, 3)))] for axis in axes}
         if "texts" in axes and "texts" not in given:
             found["texts"] = [task.arity[0]]
