@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,7 +99,7 @@ def run(args: Arguments) -> int:
         raise ValueError("give a problem, like 123x456, and --output DIR for its pictures")
     check_problems([args.problem, *filter(None, [args.patch])], args.checkpoint)
 
-    from trm.extras.analysis.record import check_cells
+    from trm.extras.analysis.record import check_cells, check_token
     from trm.extras.analysis.saliency import check_embeddings
 
     (solver,) = args.solvers(args.one_device(), args.steps)
@@ -128,7 +128,7 @@ def run(args: Arguments) -> int:
         report("solving", 0, 1)
         watched = _watch(args, solver, drawing, row)
         if args.cell and by_row:
-            _check_cell(watched, cell)
+            check_token(solver.predictor.model, watched.canvas, cell)
         make_folder(Path(args.output))
         draw: dict[str, Callable[[], Figure | None]] = {
             "rows": lambda: _rows(watched),
@@ -163,8 +163,9 @@ class Watched:
     moments: list[Moment]
     steps: RowSteps  # inputs and labels of each row, built on the rows that the model wrote
     name: str
-    # Tables that the command prints after its pictures, in order.
-    print_tables: list[Callable[[], None]] = field(default_factory=list)
+    # Printed after the pictures: columns, rows and title of tables, and then sentences.
+    tables: list[tuple[Sequence[str], Sequence[Sequence[str]], str]] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
 
     @property
     def used(self) -> np.ndarray:
@@ -209,12 +210,6 @@ def _above(solution: Solution, drawing: WorkedDrawing, answer: np.ndarray) -> np
     above = [rows < int(drawing.canvas_row(row)[0]) for row in range(len(answer))]
     met = np.where(drawing.given | np.stack(above), solution.canvas, drawing.canvases)
     return np.where(answer, np.uint8(symbols.MASK), met)
-
-
-def _check_cell(watched: Watched, cell: tuple[int, int]) -> None:
-    from trm.extras.analysis.record import check_token
-
-    check_token(watched.solver.predictor.model, watched.canvas, cell)
 
 
 def _rows(watched: Watched) -> Figure:
@@ -282,12 +277,10 @@ def _signals(watched: Watched) -> Figure | None:
     drawn = draw_signals(rule, watched.drawing, np.array([row]))
     signals = {name: (classes[0], drawn[name][0]) for name, classes in decided.items()}
 
-    def show() -> None:
-        counts = [(name, *right_cells(*both)) for name, both in signals.items()]
-        rows = [(name, f"{good.sum()} of {counted.sum()}") for name, good, counted in counts]
-        print_table(("", "correct"), rows, f"decisions of cells while row {row + 1} is filled in")
-
-    watched.print_tables.append(show)
+    counts = [(name, *right_cells(*both)) for name, both in signals.items()]
+    rows = [(name, f"{good.sum()} of {counted.sum()}") for name, good, counted in counts]
+    about = f"decisions of cells while row {row + 1} is filled in"
+    watched.tables.append((("", "correct"), rows, about))
     place = int(watched.drawing.canvas_row(row)[0])
     title = f"{watched.titles[row]}: decisions of the cells"
     return signals_figure(watched.canvas, place, signals, title)
@@ -302,16 +295,14 @@ def _lens(watched: Watched) -> Figure:
     steps = some_steps(max(1, int(watched.used[watched.row])))
     lens = read_layers(watched.solver.predictor, canvas, steps)
 
-    def show() -> None:
-        right = lens.symbols == truth[lens.row, lens.columns]
-        lines = [
-            (site, f"{good.sum()} of {len(good)}", f"{mean:.3f}")
-            for site, good, mean in zip(lens.sites, right, lens.of(truth).mean(axis=1), strict=True)
-        ]
-        columns = ("", "correct", "mean log-probability of the true symbols")
-        print_table(columns, lines, f"row {watched.row + 1}: the output head applied to each layer")
-
-    watched.print_tables.append(show)
+    right = lens.symbols == truth[lens.row, lens.columns]
+    lines = [
+        (site, f"{good.sum()} of {len(good)}", f"{mean:.3f}")
+        for site, good, mean in zip(lens.sites, right, lens.of(truth).mean(axis=1), strict=True)
+    ]
+    columns = ("", "correct", "mean log-probability of the true symbols")
+    about = f"row {watched.row + 1}: the output head applied to each layer"
+    watched.tables.append((columns, lines, about))
     title = f"{watched.titles[watched.row]}: the output head applied to each layer"
     return lens_figure(lens, canvas, truth, title)
 
@@ -328,17 +319,14 @@ def _saliency(watched: Watched, cell: tuple[int, int]) -> Figure:
     symbol = for_people(found.symbol).strip() or "blank"
     place = f"canvas row {cell[0] + 1}, column {cell[1] + 1}"
 
-    def show() -> None:
-        rows = [
-            (name, *(f"{value:.2f}" for value in (score, blank, score - blank, np.nansum(of))))
-            for name, score, blank, of in zip(
-                found.names, found.scores, found.baselines, found.integrated, strict=True
-            )
-        ]
-        columns = ("", "score", "without symbols", "difference", "sum of integrated gradients")
-        print_table(columns, rows, f"{symbol} in {place}: logit less the mean logit")
-
-    watched.print_tables.append(show)
+    rows = [
+        (name, *(f"{value:.2f}" for value in (score, blank, score - blank, np.nansum(of))))
+        for name, score, blank, of in zip(
+            found.names, found.scores, found.baselines, found.integrated, strict=True
+        )
+    ]
+    columns = ("", "score", "without symbols", "difference", "sum of integrated gradients")
+    watched.tables.append((columns, rows, f"{symbol} in {place}: logit less the mean logit"))
     return saliency_figure(found, f"{watched.name}: saliency for {symbol} in {place}")
 
 
@@ -350,21 +338,18 @@ def _patch(args: Arguments, watched: Watched, patching: Patching) -> Figure:
     second = task.names(task.parsed([args.patch]))[0]
     both = watched.name, second.replace("x", "×")
 
-    def show() -> None:
-        one, other = patching.differences
-        cells = int(patching.scored.sum())
-        differ = "cells differ" if cells > 1 else "cell differs"
-        results().print(
-            f"row {row + 1} of {both[0]} with activations of {both[1]}: logit difference {one:.1f} "
-            f"and {other:.1f} in their own runs ({cells} {differ})"
-        )
-        for whose, right in zip(both, patching.right, strict=True):
-            if not right:
-                results().print(
-                    f"  the model gets row {row + 1} of {whose} wrong: read effects with care"
-                )
-
-    watched.print_tables.append(show)
+    one, other = patching.differences
+    cells = int(patching.scored.sum())
+    differ = "cells differ" if cells > 1 else "cell differs"
+    watched.sentences.append(
+        f"row {row + 1} of {both[0]} with activations of {both[1]}: logit difference {one:.1f} and "
+        f"{other:.1f} in their own runs ({cells} {differ})"
+    )
+    watched.sentences += [
+        f"  the model gets row {row + 1} of {whose} wrong: read effects with care"
+        for whose, right in zip(both, patching.right, strict=True)
+        if not right
+    ]
     title = f"{watched.titles[row]}: effect on A of activations from B"
     return patching_figure(patching, both, title)
 
@@ -399,8 +384,10 @@ def _show(args: Arguments, watched: Watched, figures: dict[str, Figure]) -> None
         results().print("a GPT has neither states nor supervision steps: only its rows are shown")
     for file_name in (_FILM, *(f"{title}.png" for title in figures)):
         args.info.print(f"{output / file_name}")
-    for print_table_of in watched.print_tables:
-        print_table_of()
+    for table in watched.tables:
+        print_table(*table)
+    for sentence in watched.sentences:
+        results().print(sentence)
 
 
 def _chosen(cell: tuple[int, int] | None, drawing: WorkedDrawing, row: int) -> tuple[int, int]:
