@@ -288,7 +288,7 @@ def cells_by_length(grid: Grid, model: Model) -> dict[int, list[Cell]]:
     """Return a model's cells by length, from short to long.
 
     If several cells have operands of equal lengths (`Grid.equal_lengths`), these alone; else the
-    length is that of the longest operand.
+    length is that of the longest operand. Lengths without problems are left out.
     """
     cells: dict[int, list[Cell]] = {}
     for size, cell in cells_of(model).items():
@@ -296,15 +296,14 @@ def cells_by_length(grid: Grid, model: Model) -> dict[int, list[Cell]]:
         length = max(int(n) for axis, n in sizes if axis in LENGTHS)
         if not grid.equal_lengths or size[0] == size[1]:
             cells.setdefault(length, []).append(cell)
-    return dict(sorted(cells.items()))
+    return {n: some for n, some in sorted(cells.items()) if grid.pooled(some).total}
 
 
 def by_length(grid: Grid, model: Model, key: str | None = None) -> dict[int, float]:
     """Return the accuracy by length, or the mean of a figure; lengths without it are left out."""
     found = {
-        n: (mean_of(cells, key) if key else right.value)
+        n: mean_of(cells, key) if key else grid.pooled(cells).value
         for n, cells in cells_by_length(grid, model).items()
-        if (right := grid.pooled(cells)).total
     }
     return {n: value for n, value in found.items() if value is not None}
 

@@ -120,13 +120,11 @@ def _by_length(grid: Grid) -> list[str]:
     rows = []
     for model in grid.models:
         for length, cells in cells_by_length(grid, model).items():
-            if not (right := grid.pooled(cells)).total:
-                continue
             means = [
                 known(mean_of(cells, key), _MEANS[key][1])
                 for key in ("agreement", "confidence", "seconds_per_problem")
             ]
-            rows.append([safe(model["name"]), str(length), right.short, *means])
+            rows.append([safe(model["name"]), str(length), grid.pooled(cells).short, *means])
     if not rows:
         return []
     digits = grid.length_in_words.partition(" ")[0]

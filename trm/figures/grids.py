@@ -32,7 +32,6 @@ from trm.evaluation.grid import (
     cells_of,
     errors,
     in_order,
-    mean_of,
     trust,
 )
 from trm.evaluation.grid_cells import INSIDE
@@ -53,7 +52,6 @@ from trm.evaluation.statistics import (
     BINS,
     Reliability,
     RiskCoverage,
-    Share,
     reliability,
     risk_coverage,
 )
@@ -148,7 +146,11 @@ def lengths_figure(grid: Grid) -> Figure:
     figure = new_figure(*_CURVES, note=notes)
     axes, every = figure.subplots(), set[int]()
     for i, (name, models) in enumerate(by_setting(grid.models).items()):
-        style, seeds = mark(i), [_by_length(grid, model) for model in models]
+        style = mark(i)
+        seeds = [
+            {n: grid.pooled(cells) for n, cells in cells_by_length(grid, model).items()}
+            for model in models
+        ]
         x = [n for n in seeds[0] if all(n in seed for seed in seeds)]
         values = [[100 * seed[n].value for seed in seeds] for n in x]
         ends = [(min(of), max(of)) for of in values]
@@ -231,15 +233,12 @@ def steps_figure(grid: Grid) -> Figure:
     figure = new_figure(*_CURVES, note=notes + " ".join(grid.caveats))
     axes = figure.subplots()
     for i, model in enumerate(grid.models):
-        found = cells_by_length(grid, model)
-        for key, style in (("steps", mark(i)), ("longest_chain", {})):
-            means = {n: mean_of(cells, key) for n, cells in found.items()}
-            points = [(n, mean) for n, mean in means.items() if mean is not None]
-            if points and key == "steps":
-                axes.plot(*zip(*points, strict=True), label=model["name"], zorder=3, **style)
-            elif points:
-                axes.plot(*zip(*points, strict=True), linestyle="--", color=mark(i)["color"])
-            every |= {n for n, _ in points}
+        steps = by_length(grid, model, "steps")
+        chains = by_length(grid, model, "longest_chain")
+        if steps:
+            axes.plot([*steps], [*steps.values()], label=model["name"], zorder=3, **mark(i))
+        axes.plot([*chains], [*chains.values()], linestyle="--", color=mark(i)["color"])
+        every |= {*steps, *chains}
     _finish_lengths(axes, every, grid.length_in_words)
     together = all(cell["steps"] is None or cell.get("longest_chain")
                    for model in grid.models for cell in model["cells"])  # fmt: skip
@@ -260,12 +259,6 @@ def _finish_lengths(axes: Axes, every: set[int], what: str) -> None:
         axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
     axes.set(xlabel=what)
     tidy(axes)
-
-
-def _by_length(grid: Grid, model: Model) -> dict[int, Share]:
-    """Return the share of correct problems by length, from short to long; families are pooled."""
-    found = {n: grid.pooled(cells) for n, cells in cells_by_length(grid, model).items()}
-    return {n: right for n, right in found.items() if right.total}
 
 
 def grid_figure(grid: Grid) -> Figure:
