@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from canvas.problems import random_words
+from canvas.problems import random_shares, random_words
 
 _REVEALED = 2**12  # first counter of the random words that reveal cells
 
@@ -92,9 +92,8 @@ def reveal(
         share: of the puzzles, 0 to 1.
         key: random key of each puzzle, uint64 [B].
     """
-    words = random_words(key, 2 + inputs[0].size, _REVEALED)
-    draws = (words >> np.uint64(11)) / float(2**53)  # uniform in [0, 1)
-    given = draws[:, 2:] < draws[:, 1:2] * (draws[:, :1] < share)
+    random = random_shares(random_words(key, 2 + inputs[0].size, _REVEALED))
+    given = random[:, 2:] < random[:, 1:2] * (random[:, :1] < share)
     return np.where(given.reshape(inputs.shape) & answer, labels, inputs).astype(inputs.dtype)
 
 

@@ -28,7 +28,7 @@ from albumentations import BasicTransform
 from augment import symmetry
 from canvas.symbols import BLANK
 
-_TRIED = 64  # random draws in which a transform is tried before it is used
+_TRIED = 64  # random choices by which a transform is tried before it is used
 
 
 class CanvasShift(A.DualTransform):
@@ -138,7 +138,7 @@ class SampleTransform:
 
     @cached_property
     def symmetries(self) -> list[str]:
-        """Names of the symmetries that occur in at most 400 random draws."""
+        """Names of the symmetries that occur in at most 400 random choices."""
         sample = np.arange(1, 10, dtype=np.uint8).reshape(3, 3)  # turns and flips all differ
         turned = {name: symmetry.apply(name, sample).tobytes() for name in symmetry.SYMMETRIES}
         seen: set[bytes] = set()
@@ -150,7 +150,7 @@ class SampleTransform:
 
     @cached_property
     def shifts(self) -> bool:
-        """True if content changes its place in some random draws."""
+        """True if content changes its place by some random choices."""
         block = np.full((9, 9), BLANK, dtype=np.uint8)
         block[3:6, 3:6] = 1  # in the middle, where symmetries leave it
         return any((self(block, block, block > 1, s)[0] != block).any() for s in range(_TRIED))

@@ -75,7 +75,7 @@ def checked_canvases(
             continue
         try:
             canvases = _checked(
-                task, rule, problems, _drawn(task, problems, randoms[trained]), trained
+                task, rule, problems, _draw_anywhere(task, problems, randoms[trained]), trained
             )
         except (OwnCodeError, MemoryError):
             raise
@@ -239,7 +239,7 @@ def _number(random: Random, digits: int, base: int) -> int:
     return sum(digit * base**place for place, digit in enumerate(reversed(drawn)))
 
 
-def _drawn(task: Task, problems: Problems, random: np.random.Generator) -> WorkedDrawing:
+def _draw_anywhere(task: Task, problems: Problems, random: np.random.Generator) -> WorkedDrawing:
     """Draw a batch of canvases with up to two more blank columns on either side than the widest."""
     heights, widths = task.canvas_layout.sizes(problems)
     left, right = random.integers(0, 3, size=2)

@@ -115,33 +115,33 @@ def _network(about: dict[str, Any], kind: type[Network], weights: dict[str, Tens
     for weight, value in weights.items():
         if not torch.isfinite(value).all():
             raise ValueError(f"{weight} holds numbers that are not finite")
-    with torch.device("meta"), _Undrawn():  # shapes without memory
+    with torch.device("meta"), _NoInitialisation():  # shapes without memory
         shapes = found(config)
         dtypes = {weight: value.dtype for weight, value in shapes.state_dict().items()}
     shapes.load_state_dict(weights, assign=True)  # raises if shapes do not fit
     for weight, dtype in dtypes.items():  # PyTorch would convert numbers to integers
         if not dtype.is_floating_point and weights[weight].dtype != dtype:
             raise ValueError(f"{weight} holds {weights[weight].dtype}, and needs {dtype}")
-    with _Undrawn():
+    with _NoInitialisation():
         network = found(config)
     network.load_state_dict(weights)
     network.check_weights()
     return network
 
 
-class _Undrawn(TorchFunctionMode):
+class _NoInitialisation(TorchFunctionMode):
     """Leaves parameters as they are, which weights of a file replace, and tensors without memory.
 
     On the meta device random numbers would import PyTorch's compiler.
     """
 
-    _DRAWS = (Tensor.normal_, Tensor.uniform_, Tensor.random_, Tensor.erfinv_)
+    _RANDOM = (Tensor.normal_, Tensor.uniform_, Tensor.random_, Tensor.erfinv_)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         named = kwargs or {}
-        if func in self._DRAWS or getattr(func, "__module__", None) == nn.init.__name__:
+        if func in self._RANDOM or getattr(func, "__module__", None) == nn.init.__name__:
             tensor = args[0] if args else named["tensor"]
             if tensor.is_meta or isinstance(tensor, nn.Parameter):
                 return tensor

@@ -15,7 +15,7 @@ from canvas.problems import SPLITS, Problems, Split, keys, random_words, split_o
 from canvas.sampling import NoProblemError, sample
 from canvas.task import Task
 
-if TYPE_CHECKING:  # suites are drawn without PyTorch
+if TYPE_CHECKING:  # suites are made without PyTorch
     from trm.solving.solver import Solver
 
 SPLIT: Split = "test"
@@ -42,7 +42,7 @@ def fitted(
     """
     task = solver.task
     lengths = task.of_size(**dict(zip(axes, size, strict=True)))
-    drawn = cell_problems(task, lengths, problems, seed)
+    chosen = cell_problems(task, lengths, problems, seed)
     name, on_canvas, reason = size_name(axes, size, task.unit), None, None
     try:
         if (on_canvas := solver.for_lengths(lengths)) is None:
@@ -51,15 +51,15 @@ def fitted(
                 f"the model cannot work on a canvas of {height} x {width} cells or more "
                 f"(height x width), which {name} need"
             )
-        elif not len(drawn):
+        elif not len(chosen):
             reason = f"no problem of {name} {task.digits_in_words} belongs to the {SPLIT} split"
     except ValueError as error:  # the layout has no room for as many operands
         reason = str(error)
-    return on_canvas, drawn, reason
+    return on_canvas, chosen, reason
 
 
 def cell_problems(task: Task, lengths: Sequence[int], problems: int, seed: int) -> Problems:
-    """Draw different problems of the test split with operands of exactly these lengths.
+    """Return different random problems of the test split with operands of exactly these lengths.
 
     Every set of such problems is equally likely. There are fewer, or none, where not enough exist.
     The result depends on the arguments and the task's base, but not on its layout or ranges, so all
@@ -74,7 +74,7 @@ def cell_problems(task: Task, lengths: Sequence[int], problems: int, seed: int) 
         order = random_words(keys(seed, SPLIT, stream, index), 1)[:, 0]
         return everything[index[np.argsort(order, kind="stable")[:problems]]]
     count = problems
-    while True:  # drawn one after the other, without repetitions
+    while True:  # one after the other, without repetitions
         try:
             found = sample(task, seed, SPLIT, stream, np.arange(count), lengths)
         except NoProblemError:  # the task allows none, as a difference of a longer second number

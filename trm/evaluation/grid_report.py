@@ -275,10 +275,10 @@ def _trust(cells: Sequence[Cell]) -> dict[str, str]:
 
 def _notes(grid: Grid) -> list[str]:
     """Return notes that a reader of a summary needs."""
-    drawn = grid.problems_in_words
+    problems = grid.problems_in_words
     notes = [
-        f"{drawn[0].upper()}{drawn[1:]}. Pooled over cells, with Wilson 95 % intervals; solutions "
-        "and answers are free-running."
+        f"{problems[0].upper()}{problems[1:]}. Pooled over cells, with Wilson 95 % intervals; "
+        "solutions and answers are free-running."
     ]
     notes += grid.caveats
     settings = {grid.settings_in_words(model) for model in grid.models}

@@ -248,24 +248,24 @@ def measure_part(
         ValueError: the device has too little memory for the batch.
     """
     axes = settings.axes
-    on_canvas, drawn, reason = fitted(solver, axes, size, settings.problems, settings.seed)
-    drawn, first = drawn[part.start : part.stop], part.start == 0
+    on_canvas, problems, reason = fitted(solver, axes, size, settings.problems, settings.seed)
+    problems, first = problems[part.start : part.stop], part.start == 0
     cell = empty_cell(size, region_of(solver, axes, size)) | {
         "applicable": on_canvas is not None,
-        "problems": len(drawn),
+        "problems": len(problems),
         "reason": reason,
         _RECORDS: [],
     }
-    if on_canvas is None or reason is not None or not len(drawn):
+    if on_canvas is None or reason is not None or not len(problems):
         return cell
     try:
-        found = _solved(on_canvas, drawn, settings.batch_size, warm=first or cold)
+        found = _solved(on_canvas, problems, settings.batch_size, warm=first or cold)
     except (MemoryError, RuntimeError) as error:
         if not lacks_memory(error):
             raise
         raise ValueError(
             f"{size_name(axes, size, solver.task.unit)}: there is too little memory for "
-            f"{min(settings.batch_size, len(drawn))} problems at once. Use a smaller "
+            f"{min(settings.batch_size, len(problems))} problems at once. Use a smaller "
             "--batch-size, or smaller sizes"
         ) from None
     if not first:

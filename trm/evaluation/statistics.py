@@ -134,9 +134,11 @@ def bootstrap(values: np.ndarray, of: np.ndarray | None = None, seed: int = 0) -
     ratio of the sums of both, as for shares.
     """
     n = len(values)
-    drawn = np.random.default_rng(seed).integers(n, size=(_RESAMPLES, n))
-    flat = (drawn + n * np.arange(_RESAMPLES)[:, None]).ravel()  # to count draws in each resample
-    weights = np.bincount(flat, minlength=drawn.size).reshape(drawn.shape) / n
+    chosen = np.random.default_rng(seed).integers(n, size=(_RESAMPLES, n))
+    flat = (
+        chosen + n * np.arange(_RESAMPLES)[:, None]
+    ).ravel()  # to count choices in each resample
+    weights = np.bincount(flat, minlength=chosen.size).reshape(chosen.shape) / n
     with np.errstate(invalid="ignore"):  # resamples whose total is 0 are left out
         means = np.tensordot(weights, values, axes=1)
         means = means if of is None else means / np.tensordot(weights, of, axes=1)
@@ -199,11 +201,11 @@ def _over_seeds(first: np.ndarray, second: np.ndarray, ends: np.ndarray) -> tupl
     for cell in np.split(np.arange(first.shape[1]), ends):
         if len(cell):
             one, other = (
-                values[:, cell][drawn].mean(axis=1)
-                for values, drawn in zip((first, second), seeds, strict=True)
+                values[:, cell][chosen].mean(axis=1)
+                for values, chosen in zip((first, second), seeds, strict=True)
             )  # [resamples, cell]
-            drawn = random.integers(len(cell), size=(_RESAMPLES, len(cell)))
-            sums += np.take_along_axis(one - other, drawn, axis=1).sum(axis=1)
+            chosen = random.integers(len(cell), size=(_RESAMPLES, len(cell)))
+            sums += np.take_along_axis(one - other, chosen, axis=1).sum(axis=1)
     low, high = np.percentile(sums / first.shape[1], (2.5, 97.5))
     return float(low), float(high)
 

@@ -28,7 +28,7 @@ POSITIONS = {  # position encodings, and the class of each
     "deberta": "trm.models.positions.Deberta",
     "relative_2d": "trm.models.positions.Relative2D",
 }
-RANDOMISED_RANGE = 2048  # number of positions that randomised ones are drawn from
+RANDOMISED_RANGE = 2048  # number of positions among which randomised ones are
 _MOST = {"hidden_size": MOST_CHANNELS, "intermediate_size": 4 * MOST_CHANNELS}
 _MOST |= {"num_layers": MOST_LAYERS, "pauses": MOST_STEPS}
 _MOST |= dict.fromkeys(("H_cycles", "L_cycles", "loops"), MOST_STEPS)
@@ -64,7 +64,7 @@ class RecursiveConfig:
         check_sizes(self, may_be_0=("radius", "num_prefixes", "prefix_length"))
         if self.position in ("randomised", "abacus"):
             raise ValueError(
-                f"{self.position} positions are drawn for every batch, so the positions of a "
+                f"{self.position} positions are random in every batch, so the positions of a "
                 "carry's states would change: choose another position, or train a GPT."
             )
         if self.direction_bias and self.position != "relative_2d" and "." not in self.position:
@@ -106,8 +106,8 @@ class GPTConfig:
         length = 1 + self.height * (self.width + 1)
         if self.position == "randomised" and length > RANDOMISED_RANGE:
             raise ValueError(
-                f"position randomised draws from {RANDOMISED_RANGE} places, and a {self.height} x "
-                f"{self.width} canvas has {length} tokens: take a smaller canvas."
+                f"position randomised takes random ones of {RANDOMISED_RANGE} places, and a "
+                f"{self.height} x {self.width} canvas has {length} tokens: take a smaller canvas."
             )
 
 

@@ -192,7 +192,7 @@ class GPT(Network):
             height: of the canvas.
             width: of the canvas.
             end: the end token. All tokens after it become ``end``, even given ones.
-            sampler: draws the tokens; None: the likeliest ones. Log-probabilities remain those of
+            sampler: chooses the tokens; None: the likeliest ones. Log-probabilities remain those of
                 the model itself, at temperature 1.
 
         Raises:

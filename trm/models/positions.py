@@ -43,7 +43,7 @@ class Position(nn.Module):
     def vectors(self, cells: Coordinates, generator: Generator | None = None) -> Tensor | None:
         """Return vectors to add to the embeddings, [S, hidden_size].
 
-        ``randomised`` draws from the generator.
+        ``randomised`` needs the generator.
         """
         return None
 
@@ -164,7 +164,7 @@ class Learned(Position):
     ):
         super().__init__()
         self.height, self.width = height, width
-        self.weight = _drawn(prefix_length + height * width, hidden_size, std)
+        self.weight = _random_vectors(prefix_length + height * width, hidden_size, std)
 
     def accepts(self, cells: Coordinates) -> bool:
         return (cells.height, cells.width) == (self.height, self.width)
@@ -184,10 +184,10 @@ class Learned2D(Position):
     ):
         super().__init__()
         # Row and column are summed: each has half of the variance.
-        self.rows = _drawn(height, hidden_size, std / math.sqrt(2))
-        self.columns = _drawn(width, hidden_size, std / math.sqrt(2))
+        self.rows = _random_vectors(height, hidden_size, std / math.sqrt(2))
+        self.columns = _random_vectors(width, hidden_size, std / math.sqrt(2))
         # No empty parameter: one that never gets a gradient stalls distributed training.
-        self.prefix = _drawn(prefix_length, hidden_size, std) if prefix_length else None
+        self.prefix = _random_vectors(prefix_length, hidden_size, std) if prefix_length else None
 
     def accepts(self, cells: Coordinates) -> bool:
         return cells.height <= len(self.rows) and cells.width <= len(self.columns)
@@ -237,8 +237,8 @@ class Randomised(Sinusoidal):
     def vectors(self, cells: Coordinates, generator: Generator | None = None) -> Tensor:
         """Return a random choice, float32 [S, hidden_size]; without a generator a fixed one."""
         generator = generator or Generator().manual_seed(0)
-        drawn = torch.randperm(self.position_range, generator=generator, device=generator.device)
-        places = drawn[: cells.places].sort().values.to(cells.rows.device)
+        every = torch.randperm(self.position_range, generator=generator, device=generator.device)
+        places = every[: cells.places].sort().values.to(cells.rows.device)
         return self._table(places[cells.index])
 
 
@@ -257,7 +257,7 @@ class Abacus(RelativePosition):
 
     def __init__(self, hidden_size: int, max_digits: int = 128, std: float = 0.02):
         super().__init__()
-        self.weight = _drawn(max_digits, hidden_size, std)
+        self.weight = _random_vectors(max_digits, hidden_size, std)
 
     def token_vectors(self, ids: Tensor, generator: Generator | None = None) -> Tensor:
         """Return the vectors of digits, [B, T, D]; without a generator the offset is 0."""
@@ -368,7 +368,7 @@ class Shaw(RelativePosition):
     def __init__(self, head_dim: int, max_distance: int = 16):
         super().__init__()
         self.max_distance = max_distance
-        self.weight = _drawn(2 * max_distance + 1, head_dim, 1 / math.sqrt(head_dim))
+        self.weight = _random_vectors(2 * max_distance + 1, head_dim, 1 / math.sqrt(head_dim))
 
     def relative_keys(self, cells: Coordinates) -> RelativeKeys:
         """Return the vectors, and their index for each pair; index 0 is −``max_distance``."""
@@ -391,7 +391,7 @@ class Deberta(Shaw):
 
     def __init__(self, head_dim: int, max_distance: int = 16):
         super().__init__(head_dim, max_distance)
-        self.queries = _drawn(2 * max_distance + 1, head_dim, 1 / math.sqrt(head_dim))
+        self.queries = _random_vectors(2 * max_distance + 1, head_dim, 1 / math.sqrt(head_dim))
 
     def relative_keys(self, cells: Coordinates) -> RelativeKeys:
         """Return the vectors of both terms, and their index for each pair, as in `Shaw`."""
@@ -481,7 +481,7 @@ def _biases(table: Tensor, classes: Tensor) -> Tensor:
     return bias.movedim(-1, -3).contiguous()
 
 
-def _drawn(count: int, size: int, std: float) -> nn.Parameter:
+def _random_vectors(count: int, size: int, std: float) -> nn.Parameter:
     return nn.Parameter(truncated_normal_(torch.empty(count, size), std))
 
 

@@ -15,8 +15,8 @@ class Sampler:
     sample's tokens do not depend on the other samples of the batch.
 
     Args:
-        temperature: above 0; towards 0 the likeliest token is always drawn.
-        top_k: number of likeliest tokens that can be drawn; None: all.
+        temperature: above 0; towards 0 the likeliest token is always chosen.
+        top_k: number of likeliest tokens that can be chosen; None: all.
         generators: one for each of B samples, on the CPU.
     """
 

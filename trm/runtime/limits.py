@@ -13,7 +13,7 @@ MOST_STEPS = 10_000  # supervision steps of a row, loops of a GPT, or cycles of 
 MOST_LAYERS = 1_000
 MOST_CHANNELS = 16_384  # of a token; four times as many inside a block
 MOST_SAMPLES = 1_000_000  # of one optimiser step, over all devices
-MOST_WORKERS = 256  # processes that draw samples
+MOST_WORKERS = 256  # processes that make samples
 
 _NO_MEMORY = re.compile(
     r"out of memory|not enough memory|can't allocate|cannot allocate|signal: Killed", re.I

@@ -163,7 +163,7 @@ def launch(words: Sequence[str], processes: int) -> NoReturn:
 
 def _terminated(number: int, frame: FrameType | None) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
-    # Workers that draw data got it, too: PyTorch's handler would call their end an error.
+    # Workers that make samples got it, too: PyTorch's handler would call their end an error.
     if hasattr(signal, "SIGCHLD"):
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     raise Terminated

@@ -20,7 +20,7 @@ def generator_of(seed: int, canvas: np.ndarray, purpose: object) -> torch.Genera
     Args:
         seed: any whole number.
         canvas: uint8 [H, W], or any other array of integers.
-        purpose: what is drawn; generators of different purposes differ.
+        purpose: of the random numbers; generators of different purposes differ.
     """
     about = f"{seed} {purpose} {canvas.shape} ".encode() + canvas.tobytes()
     number = int.from_bytes(hashlib.sha256(about).digest()[:8], "little", signed=True)
@@ -31,7 +31,7 @@ class NoisyLoop(Loop):
     """Loop with Gaussian noise on z_H before each supervision step, as in PTRM (arXiv 2605.19943).
 
     The noise is a function of the seed, the canvas, the rollout, the step and the cell, and does
-    not depend on the batch. It is drawn on the CPU in float32. Rollout 0 has none.
+    not depend on the batch. It is computed on the CPU in float32. Rollout 0 has none.
 
     Args:
         model: an iterative model.
@@ -78,7 +78,7 @@ class NoisyLoop(Loop):
                 f"{' and '.join(state)}: leave out --rollouts and --noise"
             )
         z_H = state["z_H"]
-        noise = self._noise * drawn_like(z_H, self.context, self._generators)
+        noise = self._noise * noise_like(z_H, self.context, self._generators)
         self.state = unnamed(self.state, state | {"z_H": z_H + noise.to(z_H)})
 
     def keep(self, index: Tensor) -> None:
@@ -88,8 +88,8 @@ class NoisyLoop(Loop):
         self._generators = [g for g, k in zip(self._generators, kept, strict=True) if k]
 
 
-def drawn_like(z: Tensor, context: Any, generators: Sequence[torch.Generator | None]) -> Tensor:
-    """Draw standard normal noise for a tensor of a state, float32 on the CPU.
+def noise_like(z: Tensor, context: Any, generators: Sequence[torch.Generator | None]) -> Tensor:
+    """Return standard normal noise for a tensor of a state, float32 on the CPU.
 
     The noise of a cell does not depend on the other samples, nor on which cells are tokens.
 
@@ -108,8 +108,8 @@ def drawn_like(z: Tensor, context: Any, generators: Sequence[torch.Generator | N
     how: Any = {"dtype": torch.float32, "device": "cpu"}
     for i, generator in enumerate(generators):
         if generator is not None:
-            drawn = torch.randn((cells, *z.shape[2:]), generator=generator, **how)
-            noise[i] = drawn if places is None else drawn[places[i]]
+            each = torch.randn((cells, *z.shape[2:]), generator=generator, **how)
+            noise[i] = each if places is None else each[places[i]]
     return noise
 
 
@@ -128,7 +128,7 @@ def random_state(loop: Loop, inputs: np.ndarray, seed: int, rollouts: np.ndarray
         for canvas, rollout in zip(inputs, rollouts.tolist(), strict=True)
     ]
     noise = {
-        name: drawn_like(z, loop.context, generators).to(z)
+        name: noise_like(z, loop.context, generators).to(z)
         for name, z in state.items()
         if z.is_floating_point()
     }

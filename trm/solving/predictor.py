@@ -39,8 +39,8 @@ class Sampling:
 
     Attributes:
         temperature: divisor of the logits, above 0.
-        top_k: number of likeliest symbols that can be drawn; None: all.
-        seed: of the draws, which also depend on the canvas, and on nothing else.
+        top_k: number of likeliest symbols that can be chosen; None: all.
+        seed: of the choices, which also depend on the canvas, and on nothing else.
 
     Raises:
         ValueError: a value is out of its range.

@@ -145,7 +145,7 @@ class Solver:
         return replace(self, predictor=self.predictor.with_options(start_seed=seed))
 
     def sampled(self, sampling: Sampling | None) -> "Solver":
-        """Return a copy of the solver whose GPT draws its symbols; None: the likeliest ones.
+        """Return a copy of the solver whose GPT samples its symbols; None: the likeliest ones.
 
         Raises:
             ValueError: the model is not a GPT.
