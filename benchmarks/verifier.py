@@ -24,7 +24,7 @@ from trm.evaluation.statistics import Share, auroc
 from trm.io.markdown import table
 from trm.solving.solver import Solver
 from trm.training.configs import NegativesConfig
-from trm.training.negatives import SampleKind, SamplesWithNegatives, with_own_rows
+from trm.training.negatives import KINDS, SamplesWithNegatives, with_own_rows
 
 CORRECT, INCORRECT = "row step, filled in correctly", "row step, filled in incorrectly"
 SHARES = NegativesConfig(turned=0.15, guessed=0.15, digit=0.15, other=0.15, own=0.1)
@@ -43,7 +43,7 @@ def confidence_by_kind(
     found = defaultdict(list)
     for start in range(0, number, size):
         index = list(range(start, min(start + size, number)))
-        batch, kinds = samples.__getitems__(index), samples.kinds_of(0, np.array(index))
+        batch, kinds = samples.__getitems__(index), samples.kinds(index)
         with torch.inference_mode():
             batch = with_own_rows(model, batch, 8)
         filled = solver.predictor(batch["inputs"].numpy())
@@ -51,14 +51,14 @@ def confidence_by_kind(
         whole, correct = right.all(axis=(1, 2)), batch["correct"].numpy()
         for kind, upright, same, sure in zip(kinds, correct, whole, filled.confidence, strict=True):
             ordinary = CORRECT if same else INCORRECT
-            found[ordinary if upright else SampleKind(kind).label].append(float(sure))
+            found[ordinary if upright else KINDS[kind]].append(float(sure))
     return {kind: np.array(sure) for kind, sure in found.items()}
 
 
 def lines_of(name: str, digits: str, found: dict[str, np.ndarray]) -> list[list[str]]:
     """Return a line for each kind."""
     right, lines = found.get(CORRECT, np.empty(0)), []
-    for kind in (CORRECT, INCORRECT, *(kind.label for kind in SampleKind)):
+    for kind in (CORRECT, INCORRECT, *KINDS.values()):
         if kind not in found:
             continue
         sure = found[kind]

@@ -63,6 +63,7 @@ RELEASED = {
     "trm.models.configs.rule_settings": "trm.cells.rule_settings",
     "trm.training.samples.CellInputSamples": "trm.cells.samples.CellInputSamples",
     "trm.training.samples.SolutionSamples": "trm.cells.samples.SolutionSamples",
+    "trm.training.samples.SolvedProblems": "trm.training.samples.ValidationProblems",
     "trm.solving.solver.Moment": "trm.solving.watching.Moment",
     "trm.solving.solver.solve_watched": "trm.solving.watching.solve_watched",
 }

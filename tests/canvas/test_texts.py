@@ -165,7 +165,7 @@ def test_a_wrong_answer_of_an_own_task_is_named():
 def test_changed_texts_stay_within_the_letters():
     task = Shifted(length=(3, 6))
     problems = sample(task, 0, "train", 0, np.arange(64))
-    words = np.random.default_rng(0).integers(2**64, size=(64, 4), dtype=np.uint64)
+    words = np.random.default_rng(0).integers(2**64, size=(64, 2), dtype=np.uint64)
     others = other_problems(problems, words)
     assert task.allows(others).all()
     assert (others.lengths == problems.lengths).all()

@@ -36,12 +36,11 @@ class CellInputSamples(TrainingSamples):
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         if self.mixture.pool:
-            epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
-            words = self.words(epoch, index, Purpose.ROW, 1)
+            words = self.keys(indices).words(Purpose.ROW, 1)
             chosen = random_below(words[:, 0], len(self.pooled.ops))
             return as_batch(OpSamples(*(part[chosen] for part in self.pooled)))
-        _, drawing, _, epoch, index = self.draw_batch(indices)
-        words = self.words(epoch, index, Purpose.ROW, 2)
+        _, drawing, _, keys = self.draw_batch(indices)
+        words = keys.words(Purpose.ROW, 2)
         known = random_below(words[:, 0], drawing.num_rows) * random_below(words[:, 1], 2)
         known *= drawing.given_rows > 0  # without a given row all are filled in together
         return self.batch(self.task.local_rule(), drawing, known)
@@ -53,7 +52,7 @@ class CellInputSamples(TrainingSamples):
         data = replace(self, size=pool, mixture=replace(self.mixture, pool=0))
         ids = np.zeros(0, dtype=np.int64)
         for start in range(0, pool, _POOLED):
-            drawing = data.draw_batch(range(start, min(start + _POOLED, pool)))[1]
+            drawing = data.draw_batch(range(start, min(start + _POOLED, pool))).drawing
             found = drawn_cell_inputs(rule, drawing)
             ids = np.union1d(ids, rule.op_input_ids(found.cell_inputs, found.outputs)[0])
             ids = np.union1d(ids, found.updates)
@@ -89,7 +88,7 @@ class SolutionSamples(TrainingSamples):
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        return self.batch(self.task.local_rule(latent=True), self.draw_batch(indices)[1])
+        return self.batch(self.task.local_rule(latent=True), self.draw_batch(indices).drawing)
 
     @staticmethod
     def batch(rule: LocalRule, drawing: WorkedDrawing) -> TrainingBatch:

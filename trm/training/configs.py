@@ -161,6 +161,11 @@ class NegativesConfig:
         if (total := sum(vars(self).values())) > 1:
             raise ValueError(f"data.negatives: the shares are at most 1 in all, not {total:g}")
 
+    @property
+    def turns(self) -> bool:
+        """True if some samples are turned, or incorrect guesses of the orientation."""
+        return self.turned + self.guessed > 0
+
 
 @dataclass
 class CycleStage:

@@ -26,7 +26,7 @@ from trm.training.curriculum import Curriculum, Stage
 from trm.training.mixture import Mixture
 from trm.training.negatives import SamplesWithNegatives
 from trm.training.priming import PrimedProblems, Priming
-from trm.training.samples import RowStepSamples, Samples, SolvedProblems, TrainingSamples
+from trm.training.samples import RowStepSamples, Samples, TrainingSamples, ValidationProblems
 
 _WHOLE = 4  # a validation batch is so many times as large as one of training: no gradients
 _LARGE = 10_000  # samples of a batch whose memory is estimated
@@ -186,7 +186,7 @@ class CanvasDataModule(EpochDataModule):
         self.primed = PrimedProblems(task, priming, seed) if priming else None
         if self.primed:
             canvas.check(self.primed.task, (self.blanks.rows, self.blanks.columns))
-        self.practice = CarryPractice(task, carry_practice, seed) if carry_practice else None
+        self.practice = CarryPractice(task, carry_practice) if carry_practice else None
         if self.practice and pool:
             raise ValueError(
                 "data.carry_practice draws new problems, and data.pool keeps to some: leave one out"
@@ -210,13 +210,12 @@ class CanvasDataModule(EpochDataModule):
         """Raise a ValueError unless transforms and negatives fit together."""
         if self.negatives is None:
             return
-        turned = self.negatives.turned + self.negatives.guessed > 0
-        if turned and not set(self.symmetries) - {"e"}:
+        if self.negatives.turns and not set(self.symmetries) - {"e"}:
             raise ValueError(
                 "data.negatives has a share of turned samples, and nothing turns them: add "
                 "albumentations.D4 to data.transforms"
             )
-        if self.transform and not turned:
+        if self.transform and not self.negatives.turns:
             raise ValueError(
                 "with data.negatives, data.transforms are for turned and guessed samples alone, "
                 "and there is no share of these: set data.negatives.turned, or leave the "
@@ -375,7 +374,7 @@ class CanvasDataModule(EpochDataModule):
     predict_dataloader = test_dataloader
 
     def _solved(self, split: Split, size: int, task: Task | None = None, **more: Any) -> DataLoader:
-        problems = SolvedProblems(
+        problems = ValidationProblems(
             task or self.task, self.canvas, split, self.seed, size, self.batch_size, **more
         )
         return self._loader(problems, whole=True)

@@ -119,9 +119,9 @@ class IterativeModule(CanvasModule):
     def _turning(self) -> list[str]:
         """Symmetries in which canvases teach the confidence alone; empty: none."""
         data = self.data if self._trainer else None
-        negatives = data.negatives if data else None
-        turned = negatives is not None and negatives.turned + negatives.guessed > 0
-        return [name for name in data.symmetries if name != "e"] if data and turned else []
+        if data is None or data.negatives is None or not data.negatives.turns:
+            return []
+        return [name for name in data.symmetries if name != "e"]
 
     def setup(self, stage: str) -> None:
         super().setup(stage)

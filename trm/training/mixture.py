@@ -2,15 +2,13 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from canvas.problems import Problems, Split, keys, random_below, random_words
+from canvas.problems import Problems, random_below
 from canvas.sampling import sample
 from canvas.task import Task
 from trm.training.carry_practice import CarryPractice
 from trm.training.curriculum import Curriculum
 from trm.training.priming import PrimedProblems
-from trm.training.random_bits import Purpose
+from trm.training.random_bits import Purpose, SampleKeys
 
 
 @dataclass(frozen=True)
@@ -30,37 +28,23 @@ class Mixture:
     practice: CarryPractice | None = None
     pool: int = 0
 
-    def sample(
-        self,
-        task: Task,
-        seed: int,
-        split: Split,
-        epoch: int,
-        index: np.ndarray,
-        epochs: int | None = None,
-    ) -> Problems:
-        """Draw the problems of training samples, as `canvas.sampling.sample` does.
+    def sample(self, task: Task, keys: SampleKeys, epochs: int | None = None) -> Problems:
+        """Return the problems of training samples.
 
         Args:
             task: the whole task.
-            seed: of the samples.
-            split: that the problems belong to.
-            epoch: of the samples.
-            index: of each sample, int64 [B].
+            keys: of B samples.
             epochs: of the whole run, for a curriculum with shares of it; None: unknown.
         """
         if self.curriculum:
-            task = self.curriculum.at(epoch, epochs)
-
-        def words(purpose: Purpose) -> np.ndarray:
-            return random_words(keys(seed, split, epoch, index, purpose), 2)
-
-        place = epoch, index
+            task = self.curriculum.at(keys.epoch, epochs)
+        chosen = keys
         if self.pool:
-            place = 0, random_below(words(Purpose.POOL)[:, 0], self.pool)
-        problems = sample(task, seed, split, *place)
+            words = keys.words(Purpose.POOL, 1)[:, 0]
+            chosen = keys._replace(epoch=0, indices=random_below(words, self.pool))
+        problems = sample(task, *chosen)
         if self.primed:
-            problems = self.primed.mixed(problems, words(Purpose.PRIMED))
+            problems = self.primed.mixed(problems, keys)
         if self.practice:
-            problems = self.practice.mixed(task, problems, epoch, index, words(Purpose.PRACTICE))
+            problems = self.practice.mixed(task, problems, keys)
         return problems

@@ -16,8 +16,7 @@ kind `own` has a row above that the model wrote, see `with_own_rows`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
-from enum import IntEnum
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 import torch
@@ -31,43 +30,26 @@ from trm.models.iterative import Batch, IterativeModel
 from trm.solving.predictor import Predictor
 from trm.solving.teacher_forced import TeacherForced
 from trm.training.configs import NegativesConfig
-from trm.training.random_bits import Purpose
+from trm.training.random_bits import Purpose, SampleKeys
 from trm.training.samples import SHOWN, RowStepSamples, TrainingBatch, corner, whole_rows
 
-WORDS = 4  # random words of a sample
-
-
-class SampleKind(IntEnum):
-    """Kind of a sample; the order of negatives is that of `NegativesConfig`."""
-
-    NONE = 0
-    TURNED = 1
-    GUESSED = 2
-    DIGIT = 3
-    OTHER = 4
-    OWN = 5
-
-    @property
-    def label(self) -> str:
-        """Description of a sample of the kind, for people."""
-        return _LABELS[self]
-
-
-_LABELS = {
-    SampleKind.NONE: "row step",
-    SampleKind.TURNED: "masked, then turned",
-    SampleKind.GUESSED: "turned, then masked",
-    SampleKind.DIGIT: "another digit above",
-    SampleKind.OTHER: "rows above of another problem",
-    SampleKind.OWN: "row above is the model's own",
+# What a sample of each kind is, for people. Negatives have the names of their shares in
+# `NegativesConfig`.
+KINDS = {
+    "plain": "row step",
+    "turned": "masked, then turned",
+    "guessed": "turned, then masked",
+    "digit": "another digit above",
+    "other": "rows above of another problem",
+    "own": "row above is the model's own",
 }
 
 
 def random_kinds(negatives: NegativesConfig, words: np.ndarray) -> np.ndarray:
-    """Choose the `SampleKind` of each sample, int64 [B], from random words [B, `WORDS`]."""
-    shares = [getattr(negatives, part.name) for part in fields(negatives)]
-    kind = 1 + np.searchsorted(np.cumsum(shares), random_shares(words[:, 0]), side="right")
-    return np.where(kind > len(shares), SampleKind.NONE, kind)
+    """Choose the kind of each sample, a name in `KINDS`, from random words [B]."""
+    shares = asdict(negatives)
+    kind = np.searchsorted(np.cumsum([*shares.values()]), random_shares(words), side="right")
+    return np.array([*shares, "plain"])[kind]
 
 
 @dataclass(eq=False)
@@ -82,54 +64,51 @@ class SamplesWithNegatives(RowStepSamples):
     negatives: NegativesConfig = field(default_factory=NegativesConfig)
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        problems, drawing, inserted, epoch, index = self.draw_batch(indices)
-        rows, kind = self.random_rows(problems, drawing, epoch, index), self.kinds_of(epoch, index)
-        words = self.words(epoch, index, Purpose.NEGATIVE, WORDS)
-        rows = with_incorrect_rows(self.task, problems, drawing, rows, kind, words)
-        arrays = self.on_canvases(rows, drawing, inserted, epoch)
-        given = inserted(drawing.given, False)
-        arrays, correct = self._with_turned(arrays, given, kind, epoch, index)
-        batch = self.as_batch(arrays, epoch, index) | {"correct": torch.from_numpy(correct)}
+        drawn = self.draw_batch(indices)
+        problems, drawing, inserted, keys = drawn
+        words = keys.words(Purpose.NEGATIVE, 3)  # the kind, and what is incorrect
+        kind = random_kinds(self.negatives, words[:, 0])
+        rows = self.random_rows(drawn)
+        rows = with_incorrect_rows(self.task, problems, drawing, rows, kind, words[:, 1:])
+        arrays, given = self.with_blanks(rows, drawn), inserted(drawing.given, False)
+        arrays, correct = self._with_turned(arrays, given, kind, keys)
+        batch = self.as_batch(arrays, keys) | {"correct": torch.from_numpy(correct)}
         if self.negatives.own:
-            own = (kind == SampleKind.OWN) & (rows.row > 0)
+            own = (kind == "own") & (rows.row > 0)
             above = drawing.cells_of_row(rows.row - 1) & own[:, None, None]
             batch["above"] = torch.from_numpy(whole_rows(inserted, above))
         return batch
 
-    def kinds_of(self, epoch: int, index: np.ndarray) -> np.ndarray:
-        """Return the `SampleKind` of each sample, int64 [B]."""
-        return random_kinds(self.negatives, self.words(epoch, index, Purpose.NEGATIVE, WORDS))
+    def kinds(self, indices: Sequence[int]) -> np.ndarray:
+        """Return the kind of each sample, a name in `KINDS`."""
+        words = self.keys(indices).words(Purpose.NEGATIVE, 1)
+        return random_kinds(self.negatives, words[:, 0])
 
     def shown(self, indices: Sequence[int]) -> tuple[np.ndarray, list[str]]:
         """Return inputs of a batch to look at, uint8 [N, H, W], and what each of them is.
 
         They are two samples of every kind, and so many more that at least `SHOWN` are shown.
         """
-        batch, epoch = self.__getitems__(indices), indices[0] // self.size
-        kinds = self.kinds_of(epoch, np.asarray(indices) % self.size)
-        found = [np.flatnonzero(kinds == kind)[:2] for kind in SampleKind]
-        number = max(2, SHOWN - sum(map(len, found[1:])))
-        found[0] = np.flatnonzero(kinds == SampleKind.NONE)[:number]
-        chosen = np.concatenate(found)
+        batch, kinds = self.__getitems__(indices), self.kinds(indices)
+        found = {kind: np.flatnonzero(kinds == kind)[:2] for kind in KINDS}
+        plain = np.flatnonzero(kinds == "plain")
+        negatives = sum(map(len, found.values())) - len(found["plain"])
+        found["plain"] = plain[: max(2, SHOWN - negatives)]
+        chosen = np.concatenate([*found.values()])
         notes = ["" if one else "\nconfidence alone" for one in batch["correct"][chosen].tolist()]
-        names = [SampleKind(kinds[i]).label + note for i, note in zip(chosen, notes, strict=True)]
+        names = [KINDS[kinds[i]] + note for i, note in zip(chosen, notes, strict=True)]
         return batch["inputs"].numpy()[chosen], names
 
     def _with_turned(
-        self,
-        arrays: list[np.ndarray],
-        given: np.ndarray,
-        kind: np.ndarray,
-        epoch: int,
-        index: np.ndarray,
+        self, arrays: list[np.ndarray], given: np.ndarray, kind: np.ndarray, keys: SampleKeys
     ) -> tuple[list[np.ndarray], np.ndarray]:
         """Transform the turned and the guessed samples of a batch.
 
         Args:
             arrays: inputs, labels, answer and further maps, [B, H, W] each.
             given: given cells, bool [B, H, W].
-            kind: `SampleKind` of each sample, int64 [B].
-            epoch, index: of the samples.
+            kind: of each sample, a name in `KINDS`.
+            keys: of the samples.
 
         Returns:
             The arrays with them, and whether each canvas is upright and correct, bool [B].
@@ -137,14 +116,15 @@ class SamplesWithNegatives(RowStepSamples):
         arrays = [part.copy() for part in arrays]
         inputs, labels, answer, *_ = arrays
         correct = ((inputs == labels) | answer).all(axis=(1, 2))
-        turned = np.flatnonzero((kind == SampleKind.TURNED) | (kind == SampleKind.GUESSED))
+        turned = np.flatnonzero((kind == "turned") | (kind == "guessed"))
         if not len(turned):
             return arrays, correct
         before = [part[turned] for part in arrays]
         with_given = [*before, given[turned].view(np.uint8)]
-        *after, still_given = self._transformed(with_given, epoch, index[turned])
+        keys = keys._replace(indices=keys.indices[turned])
+        *after, still_given = self._transformed(with_given, keys)
         row = answer[turned].any(axis=2).argmax(axis=1) - corner(labels[turned])[:, 0]
-        guess = (kind[turned] == SampleKind.GUESSED)[:, None, None]
+        guess = (kind[turned] == "guessed")[:, None, None]
         guessed = masked_at(row, after[0], after[2], still_given.view(np.bool_))
         after[0] = np.where(guess, guessed[0], after[0])
         after[2] = np.where(guess, guessed[1], after[2])
@@ -165,7 +145,7 @@ def with_incorrect_rows(
     kind: np.ndarray,
     words: np.ndarray,
 ) -> RowSteps:
-    """Replace rows above in the inputs of the kinds `DIGIT` and `OTHER`.
+    """Replace rows above in the inputs of the kinds ``digit`` and ``other``.
 
     Inputs stay as they are where there is no row above, or no other one.
 
@@ -174,13 +154,13 @@ def with_incorrect_rows(
         problems: B problems.
         drawing: their solutions.
         rows: one row step of each.
-        kind: of each sample, int64 [B].
-        words: random, [B, `WORDS`].
+        kind: of each sample, a name in `KINDS`.
+        words: random, uint64 [B, 2].
     """
     above = np.arange(rows.inputs.shape[1]) < drawing.canvas_row(rows.row)[:, None]
     written = above[:, :, None] & drawing.unknown  # cells of rows that a model writes
     inputs = rows.inputs.copy()
-    if len(index := np.flatnonzero(kind == SampleKind.OTHER)):
+    if len(index := np.flatnonzero(kind == "other")):
         others = other_problems(problems[index], words[index])
         _, height, width = inputs.shape
         place = drawing.top[index], drawing.left[index]
@@ -188,7 +168,7 @@ def with_incorrect_rows(
         # Rows of held-out problems stay unseen.
         shown = written[index] & (split_of(others) == 0)[:, None, None]
         inputs[index] = np.where(shown, other, inputs[index])
-    digits = written & (kind == SampleKind.DIGIT)[:, None, None]
+    digits = written & (kind == "digit")[:, None, None]
     digits &= digits_of(task.base)[inputs] >= 0
     return rows._replace(inputs=_change_a_digit(inputs, digits, task.base, words))
 
@@ -198,16 +178,16 @@ def other_problems(problems: Problems, words: np.ndarray) -> Problems:
 
     Args:
         problems: B problems. Those without another digit, as 1 in base 2, stay the same.
-        words: random, [B, `WORDS`].
+        words: random, uint64 [B, 2].
     """
     first = problems.operands[0]
-    place = random_below(words[:, 1], first.lengths)
+    place = random_below(words[:, 0], first.lengths)
     at = np.arange(len(problems)), place
     least = ((place == first.lengths - 1) & (first.lengths > 1)).astype(np.int64)  # no leading 0
     different = first.base - least
     if isinstance(first.base, Alphabet):
         least, different = np.ones_like(least), np.full_like(least, first.base.letters)
-    more = random_below(words[:, 2], np.maximum(different - 1, 1))
+    more = random_below(words[:, 1], np.maximum(different - 1, 1))
     digits = first.digits.copy()
     digits[at] = least + (digits[at].astype(np.int64) - least + 1 + more) % different
     return Problems((replace(first, digits=digits), *problems.operands[1:]))
@@ -222,17 +202,17 @@ def _change_a_digit(
         inputs: uint8 [B, H, W].
         digits: the digits to choose from, bool [B, H, W]; a canvas without any stays the same.
         base: of the number system, or the alphabet of texts.
-        words: random, [B, `WORDS`].
+        words: random, uint64 [B, 2].
     """
     chosen = np.flatnonzero(digits.any(axis=(1, 2)))
     if not len(chosen):
         return inputs
     flat = digits[chosen].reshape(len(chosen), -1)
-    nth = random_below(words[chosen, 1], flat.sum(axis=1))
+    nth = random_below(words[chosen, 0], flat.sum(axis=1))
     cell = (flat.cumsum(axis=1) > nth[:, None]).argmax(axis=1)
     at = chosen, *np.unravel_index(cell, inputs.shape[1:])
     ids = ids_of(base)[isinstance(base, Alphabet) :]  # texts have no digit 0
-    more = 1 + random_below(words[chosen, 2], len(ids) - 1)
+    more = 1 + random_below(words[chosen, 1], len(ids) - 1)
     changed = inputs.copy()
     places = np.searchsorted(ids, inputs[at], sorter=(order := ids.argsort()))
     changed[at] = ids[(order[places] + more) % len(ids)]

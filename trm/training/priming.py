@@ -15,6 +15,7 @@ from canvas.task import Task
 from canvas.tasks import task_data
 from trm.training.configs import check_range
 from trm.training.curriculum import with_settings
+from trm.training.random_bits import Purpose, SampleKeys
 
 _NO_EPOCH = -1  # of samples that are the same in a whole run
 _TRIES = 4  # times as many problems are sampled as are kept, as some may be the same
@@ -75,13 +76,9 @@ class PrimedProblems:
             )
         self.problems = found[np.array(sorted(first.values())[: priming.problems])]
 
-    def mixed(self, problems: Problems, words: np.ndarray) -> Problems:
-        """Return the problems of training samples, a share of them replaced by those of the set.
-
-        Args:
-            problems: B problems.
-            words: random, uint64 [B, 2].
-        """
+    def mixed(self, problems: Problems, keys: SampleKeys) -> Problems:
+        """Return the problems of training samples, a share of them replaced by those of the set."""
+        words = keys.words(Purpose.PRIMED, 2)
         primed = random_shares(words[:, 0]) < self.priming.share
         chosen = self.problems[random_below(words[:, 1], len(self.problems))]
         return Problems.where(primed, chosen, problems)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from enum import IntEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,15 +14,25 @@ from augment.equivalents import Equivalents, reveal
 from augment.symmetry import SYMMETRIES
 from augment.views import View, apply_views, possible_shifts
 from canvas.choices import check_choice
-from canvas.problems import keys, random_below, random_shares, random_words
+from canvas.problems import random_below, random_shares
 from canvas.sequences import IGNORE
 from trm.io.puzzle_files import arrays_hash, read_puzzles
 from trm.io.puzzle_format import PuzzleFormat, Puzzles
 from trm.training.configs import check_range
 from trm.training.data import EpochDataModule
+from trm.training.random_bits import SampleKeys
 
-# Purposes of random keys.
-_ORDER, _VARIANT, _VIEW, _MODEL, _HELD_OUT, _EQUIVALENT, _OWN = range(1, 8)
+
+class PuzzlePurpose(IntEnum):
+    """Purpose of random numbers of puzzles, see `SampleKeys`."""
+
+    ORDER = 1  # of the groups in a round
+    VARIANT = 2  # the puzzle of a group
+    VIEW = 3
+    MODEL = 4  # the model's own random numbers
+    HELD_OUT = 5  # for validation
+    EQUIVALENT = 6  # and the cells that are revealed
+    OWN = 7  # samples in which the model reveals these
 
 
 class PuzzleBatch(NamedTuple):
@@ -58,32 +69,34 @@ class PuzzleSamples(Dataset):
         return self.size
 
     def __getitems__(self, indices: Sequence[int]) -> dict[str, torch.Tensor]:
-        index = np.asarray(indices, dtype=np.int64)
-        arrays = self.changed(_with_labels(self.puzzles, self.rows(index)), index)
-        views = self.views(arrays["inputs"], index)
+        keys = self.keys(indices)
+        arrays = self.changed(_with_labels(self.puzzles, self.rows(keys)), keys)
+        views = self.views(arrays["inputs"], keys)
         arrays = {name: apply_views(views, part) for name, part in arrays.items()}
         if self.revealed_own:
-            arrays["correct"] = np.ones(len(index), dtype=bool)  # until the model fills cells in
-        arrays["seeds"] = keys(self.seed, "train", 0, index, _MODEL).view(np.int64)
+            arrays["correct"] = np.ones(len(indices), dtype=bool)  # until the model fills cells in
+        arrays["seeds"] = keys.of(PuzzlePurpose.MODEL).view(np.int64)
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
-    def rows(self, index: np.ndarray) -> np.ndarray:
+    def keys(self, indices: Sequence[int], epoch: int = 0) -> SampleKeys:
+        """Return random keys. Those of samples are of epoch 0: their indices count on."""
+        return SampleKeys(self.seed, "train", epoch, np.asarray(indices, dtype=np.int64))
+
+    def rows(self, keys: SampleKeys) -> np.ndarray:
         """Return the row of the arrays that each sample shows, int64 [B]."""
-        rounds, place = np.divmod(index, len(self.groups))
-        groups = np.empty_like(index)
+        rounds, place = np.divmod(keys.indices, len(self.groups))
+        groups = np.empty_like(keys.indices)
         for number in np.unique(rounds).tolist():
-            order = np.argsort(
-                keys(self.seed, "train", number, np.arange(len(self.groups)), _ORDER)
-            )
+            every = self.keys(range(len(self.groups)), number)
+            order = np.argsort(every.of(PuzzlePurpose.ORDER))
             mine = rounds == number
             groups[mine] = self.groups[order[place[mine]]]
         first, end = self.puzzles.ends(groups)
-        word = random_words(keys(self.seed, "train", 0, index, _VARIANT), 1)[:, 0]
-        return first + random_below(word, end - first)
+        return first + random_below(keys.words(PuzzlePurpose.VARIANT, 1)[:, 0], end - first)
 
-    def changed(self, batch: PuzzleBatch, index: np.ndarray) -> dict[str, np.ndarray]:
+    def changed(self, batch: PuzzleBatch, keys: SampleKeys) -> dict[str, np.ndarray]:
         """Return equivalents of puzzles, with cells revealed and labels of unknown cells alone."""
-        key = keys(self.seed, "train", 0, index, _EQUIVALENT)
+        key = keys.of(PuzzlePurpose.EQUIVALENT)
         arrays = batch._asdict()
         if self.revealed:
             arrays["inputs"] = reveal(*batch, self.revealed, key)
@@ -92,7 +105,7 @@ class PuzzleSamples(Dataset):
             learned = learned & self.puzzles.format.unknown_cells(arrays["inputs"])
         own = np.zeros_like(learned)
         if self.revealed_own:
-            random = random_shares(random_words(keys(self.seed, "train", 0, index, _OWN), 1))
+            random = random_shares(keys.words(PuzzlePurpose.OWN, 1))
             own = (random < self.revealed_own)[:, :, None] & (arrays["inputs"] != batch.inputs)
             arrays["above"] = own
         arrays |= {"labels": np.where(learned | own, batch.labels, IGNORE), "answer": learned}
@@ -100,9 +113,9 @@ class PuzzleSamples(Dataset):
             return arrays
         return self.equivalents.apply(arrays, key, self.puzzles.format.characters)
 
-    def views(self, inputs: np.ndarray, index: np.ndarray) -> list[View]:
+    def views(self, inputs: np.ndarray, keys: SampleKeys) -> list[View]:
         """Return the view of each sample; shifts move padding alone over an edge."""
-        words = random_words(keys(self.seed, "train", 0, index, _VIEW), 3)
+        words = keys.words(PuzzlePurpose.VIEW, 3)
         which = random_below(words[:, 0], len(self.symmetries)).tolist()
         views = [View(self.symmetries[i]) for i in which]
         if not self.shifts:
@@ -116,8 +129,8 @@ class PuzzleSamples(Dataset):
 
 
 @dataclass(eq=False)
-class SolvedPuzzleRows(Dataset):
-    """Batches of puzzles for validation, in the order of their rows."""
+class ValidationPuzzles(Dataset):
+    """Batches of puzzles that a validation or a test solves, in the order of their rows."""
 
     puzzles: Puzzles
     rows: np.ndarray  # int64 [N]
@@ -249,9 +262,8 @@ class PuzzleDataModule(EpochDataModule):
     @cached_property
     def held_out(self) -> np.ndarray:
         """Groups of validation, int64 [G]."""
-        order = np.argsort(
-            keys(0, "validation", 0, np.arange(len(self.training.groups) - 1), _HELD_OUT)
-        )
+        every = SampleKeys(0, "validation", 0, np.arange(len(self.training.groups) - 1))
+        order = np.argsort(every.of(PuzzlePurpose.HELD_OUT))
         return np.sort(order[: self.validation_problems])
 
     @cached_property
@@ -285,9 +297,9 @@ class PuzzleDataModule(EpochDataModule):
 
     def val_dataloader(self) -> DataLoader:
         first, _ = self.training.ends(self.held_out)
-        return self._loader(SolvedPuzzleRows(self.training, first), whole=True)
+        return self._loader(ValidationPuzzles(self.training, first), whole=True)
 
     def test_dataloader(self) -> DataLoader:
-        return self._loader(SolvedPuzzleRows(self.test, np.arange(len(self.test))), whole=True)
+        return self._loader(ValidationPuzzles(self.test, np.arange(len(self.test))), whole=True)
 
     predict_dataloader = test_dataloader

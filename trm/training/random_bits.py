@@ -2,21 +2,20 @@
 
 import math
 from enum import IntEnum
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from canvas.problems import mix
+from canvas.problems import Split, keys, mix, random_words
 from trm.models.iterative import State, named, unnamed, where
 
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # int64 of the same bits
 
 
 class Purpose(IntEnum):
-    """Purpose of random numbers of a training sample, see `canvas.problems.keys`.
-
-    Purpose 0 is its problem.
-    """
+    """Purpose of random numbers of a sample, see `SampleKeys`. Purpose 0 is its problem."""
 
     ROW = 1  # the one that is masked
     PLACE = 2  # on the canvas, and those of blank rows and columns
@@ -28,6 +27,27 @@ class Purpose(IntEnum):
     PRIMED = 8
     POOL = 9
     PRACTICE = 10
+
+
+class SampleKeys(NamedTuple):
+    """Random keys of B samples: whatever is random in a sample is a function of its key.
+
+    Keys follow from these four fields alone, the arguments of `canvas.sampling.sample`. They are
+    the same in any batch and on any number of devices.
+    """
+
+    seed: int  # of the data
+    split: Split
+    epoch: int
+    indices: np.ndarray  # of the samples in their epoch, int64 [B]
+
+    def of(self, purpose: int) -> np.ndarray:
+        """Return a key of each sample, uint64 [B]. Keys of different purposes are independent."""
+        return keys(*self, purpose)
+
+    def words(self, purpose: int, n: int) -> np.ndarray:
+        """Return n random words of each sample, uint64 [B, n]."""
+        return random_words(self.of(purpose), n)
 
 
 def random_bits(seeds: Tensor, counter: Tensor | int = 0) -> Tensor:

@@ -9,7 +9,7 @@ depends on the rest of the batch.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 from augment.transforms import SampleTransform
 from canvas.canvas_size import Blanks, Canvas, Insertion
 from canvas.drawing import UNDEFINED, RowSteps, WorkedDrawing, row_steps
-from canvas.problems import Problems, Split, keys, random_below, random_words
+from canvas.problems import Problems, Split, random_below
 from canvas.sampling import sample
 from canvas.sequences import IGNORE, at_writers, sequences
 from canvas.symbols import BLANK, MASK
@@ -27,7 +27,7 @@ from trm.families import moved
 from trm.training.auxiliary import draw_classes
 from trm.training.configs import AuxiliaryConfig
 from trm.training.mixture import Mixture
-from trm.training.random_bits import Purpose
+from trm.training.random_bits import Purpose, SampleKeys
 
 TrainingBatch = dict[str, Any]
 SHOWN = 8  # samples of a batch to look at
@@ -38,9 +38,21 @@ SHIFTS_ALONE = (
 )
 
 
+class DrawnProblems(NamedTuple):
+    """Problems of a batch on canvases, before blank rows and columns are inserted."""
+
+    problems: Problems
+    drawing: WorkedDrawing
+    inserted: Insertion  # inserts the blank lines into arrays of the drawing
+    keys: SampleKeys
+
+
 @dataclass(eq=False)
 class Samples(Dataset):
-    """Base of data sets; an index is epoch · size + i."""
+    """Problems on canvases, random ones of a split: base of all data sets of arithmetic.
+
+    The index of sample i of an epoch is epoch · size + i.
+    """
 
     task: Task
     canvas: Canvas
@@ -52,13 +64,10 @@ class Samples(Dataset):
     def __len__(self) -> int:
         return self.size
 
-    def keys_of(self, epoch: int, index: np.ndarray, purpose: int) -> np.ndarray:
-        """Return a key of random numbers for each sample, as `canvas.problems.keys` does."""
-        return keys(self.seed, self.split, epoch, index, purpose)
-
-    def words(self, epoch: int, index: np.ndarray, purpose: int, n: int) -> np.ndarray:
-        """Return n random words for each sample, uint64 [B, n]; other purposes have others."""
-        return random_words(self.keys_of(epoch, index, purpose), n)
+    def keys(self, indices: Sequence[int]) -> SampleKeys:
+        """Return the random keys of samples of one epoch."""
+        index = np.asarray(indices) % self.size
+        return SampleKeys(self.seed, self.split, indices[0] // self.size, index)
 
     def _draw(
         self, problems: Problems, sizes: np.ndarray, canvas: tuple[int, int], words: np.ndarray
@@ -82,7 +91,10 @@ class Samples(Dataset):
 
 @dataclass(eq=False)
 class TrainingSamples(Samples):
-    """Training samples of any family: the same problems at the same places."""
+    """Base of the training samples of all families: the same problems at the same places.
+
+    A subclass makes batches of them: row steps, sequences or single cells.
+    """
 
     transform: SampleTransform | None = None
     mixture: Mixture = field(default_factory=Mixture)  # of their problems
@@ -90,62 +102,50 @@ class TrainingSamples(Samples):
     blanks: Blanks = field(default_factory=Blanks)
     auxiliary: AuxiliaryConfig = field(default_factory=AuxiliaryConfig)
 
-    def draw_batch(
-        self, indices: Sequence[int]
-    ) -> tuple[Problems, WorkedDrawing, Insertion, int, np.ndarray]:
-        """Draw problems; return them with the blank rows and columns to insert afterwards."""
-        epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
-        of = self.seed, self.split, epoch, index
-        problems = self.mixture.sample(self.task, *of, self.epochs)
+    def draw_batch(self, indices: Sequence[int]) -> DrawnProblems:
+        """Draw the problems of a batch at random places."""
+        keys = self.keys(indices)
+        problems = self.mixture.sample(self.task, keys, self.epochs)
         sizes = self.task.canvas_layout.sizes(problems)
         rows, columns = sizes.max(axis=1).tolist()
         # The margin and the number of blank lines are the same in the whole batch.
-        spare = self._of_batch(epoch, index, Purpose.MARGIN, (self.canvas.margin,) * 2)
-        more = self._of_batch(epoch, index, Purpose.BLANKS, (self.blanks.rows, self.blanks.columns))
+        spare = self._of_batch(keys, Purpose.MARGIN, (self.canvas.margin,) * 2)
+        more = self._of_batch(keys, Purpose.BLANKS, (self.blanks.rows, self.blanks.columns))
         height, width = self.canvas.size(rows + more[0], columns + more[1], spare)
         more = min(more[0], height - rows), min(more[1], width - columns)
-        where = self.words(epoch, index, Purpose.PLACE, 2 + sum(more))
+        where = keys.words(Purpose.PLACE, 2 + sum(more))
         drawing = self._draw(problems, sizes, (height - more[0], width - more[1]), where[:, :2])
-        return problems, drawing, Insertion.random(drawing, more, where[:, 2:]), epoch, index
+        inserted = Insertion.random(drawing, more, where[:, 2:])
+        return DrawnProblems(problems, drawing, inserted, keys)
 
-    def _of_batch(
-        self, epoch: int, index: np.ndarray, purpose: int, most: tuple[int, int]
-    ) -> tuple[int, int]:
+    def _of_batch(self, keys: SampleKeys, purpose: int, most: tuple[int, int]) -> tuple[int, int]:
         """Return two random numbers from 0 to ``most``, the same in the whole batch."""
-        words = self.words(epoch, index[:1] // self.batch_size, purpose, 2)
-        first, second = random_below(words, np.array(most) + 1)[0].tolist()
+        batch = keys._replace(indices=keys.indices[:1] // self.batch_size)
+        first, second = random_below(batch.words(purpose, 2), np.array(most) + 1)[0].tolist()
         return first, second
 
-    def _auxiliary(
-        self,
-        drawing: WorkedDrawing,
-        inserted: Insertion,
-        epoch: int,
-        row: np.ndarray | None = None,
-    ) -> list[np.ndarray]:
+    def _auxiliary(self, drawn: DrawnProblems, row: np.ndarray | None = None) -> list[np.ndarray]:
         """Draw the classes that auxiliary heads learn in an epoch: uint8 [B, H, W] each.
 
         Cells of inserted blank rows and columns are `UNDEFINED`.
         """
-        names = self.auxiliary.at(epoch, self.epochs)
+        names = self.auxiliary.at(drawn.keys.epoch, self.epochs)
         if not names:
             return []
-        classes = draw_classes(self.task, names, drawing, row)
-        return [inserted(of_name, UNDEFINED) for of_name in classes]
+        classes = draw_classes(self.task, names, drawn.drawing, row)
+        return [drawn.inserted(of_name, UNDEFINED) for of_name in classes]
 
-    def _transformed(
-        self, arrays: list[np.ndarray], epoch: int, index: np.ndarray
-    ) -> list[np.ndarray]:
+    def _transformed(self, arrays: list[np.ndarray], keys: SampleKeys) -> list[np.ndarray]:
         """Apply each sample's own transform, if there is one.
 
         Args:
             arrays: inputs, labels, whose non-blank cells `CanvasShift` keeps on the canvas, answer
                 and further maps, [B, H, W] each.
-            epoch, index: of the samples.
+            keys: of the samples.
         """
         if self.transform is None:
             return arrays
-        seeds = self.keys_of(epoch, index, Purpose.TRANSFORM) >> np.uint64(33)
+        seeds = keys.of(Purpose.TRANSFORM) >> np.uint64(33)
         moved = [
             self.transform(given, label, masked, int(seed), *others)
             for seed, given, label, masked, *others in zip(seeds, *arrays, strict=True)
@@ -164,34 +164,30 @@ class RowStepSamples(TrainingSamples):
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        problems, drawing, inserted, epoch, index = self.draw_batch(indices)
-        rows = self.random_rows(problems, drawing, epoch, index)
-        arrays = self.on_canvases(rows, drawing, inserted, epoch)
-        return self.as_batch(self._transformed(arrays, epoch, index), epoch, index)
+        drawn = self.draw_batch(indices)
+        arrays = self.with_blanks(self.random_rows(drawn), drawn)
+        return self.as_batch(self._transformed(arrays, drawn.keys), drawn.keys)
 
-    def random_rows(
-        self, problems: Problems, drawing: WorkedDrawing, epoch: int, index: np.ndarray
-    ) -> RowSteps:
+    def random_rows(self, drawn: DrawnProblems) -> RowSteps:
         """Return one row step of each problem."""
-        row = random_below(self.words(epoch, index, Purpose.ROW, 1)[:, 0], drawing.num_rows)
+        row = random_below(drawn.keys.words(Purpose.ROW, 1)[:, 0], drawn.drawing.num_rows)
         if practice := self.mixture.practice:
-            row = practice.rows(problems, self.words(epoch, index, Purpose.PRACTICE, 2), row)
-        return row_steps(drawing, row)
+            row = practice.rows(drawn.problems, drawn.keys, row)
+        return row_steps(drawn.drawing, row)
 
-    def on_canvases(
-        self, rows: RowSteps, drawing: WorkedDrawing, inserted: Insertion, epoch: int
-    ) -> list[np.ndarray]:
+    def with_blanks(self, rows: RowSteps, drawn: DrawnProblems) -> list[np.ndarray]:
         """Return inputs, labels, answer and auxiliary classes with blank lines, [B, H, W] each."""
+        inserted = drawn.inserted
         inputs, labels = inserted(rows.inputs, BLANK), inserted(rows.labels, BLANK)
         answer = whole_rows(inserted, rows.answer)
         inputs[answer] = MASK
-        return [inputs, labels, answer, *self._auxiliary(drawing, inserted, epoch, rows.row)]
+        return [inputs, labels, answer, *self._auxiliary(drawn, rows.row)]
 
-    def as_batch(self, arrays: list[np.ndarray], epoch: int, index: np.ndarray) -> TrainingBatch:
-        """Return the result of `on_canvases`, perhaps transformed, as tensors."""
+    def as_batch(self, arrays: list[np.ndarray], keys: SampleKeys) -> TrainingBatch:
+        """Return the result of `with_blanks`, perhaps transformed, as tensors."""
         inputs, labels, answer, *learned = arrays
         batch = {"inputs": inputs, "labels": labels, "answer": answer}
-        batch["seeds"] = self.keys_of(epoch, index, Purpose.MODEL).view(np.int64)
+        batch["seeds"] = keys.of(Purpose.MODEL).view(np.int64)
         if learned:
             classes = np.stack(learned, axis=-1)
             batch["auxiliary"] = np.where(answer[..., None], classes, np.uint8(UNDEFINED))
@@ -228,19 +224,20 @@ class SequenceSamples(TrainingSamples):
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        _, drawing, inserted, epoch, index = self.draw_batch(indices)
+        drawn = self.draw_batch(indices)
+        drawing, inserted = drawn.drawing, drawn.inserted
         truth, given = inserted(drawing.truth, BLANK), inserted(drawing.given, False)
         # Nothing before an inserted blank row predicts it.
         given |= (inserted.rows < 0)[:, :, None]
         first = inserted.row(drawing.canvas_row(0))
-        learned = self._auxiliary(drawing, inserted, epoch)
+        learned = self._auxiliary(drawn)
         if self.transform is not None:
             # All of a solution's space stays on the canvas, as in votes: the place of the operands
             # must not reveal the length of the answer.
             space = np.where(inserted(drawing.space, False), MASK, BLANK).astype(np.uint8)
             before = corner(space)
             unmoved = truth
-            arrays = self._transformed([truth, space, given, *learned], epoch, index)
+            arrays = self._transformed([truth, space, given, *learned], drawn.keys)
             truth, space, given, *learned = arrays
             shifts = corner(space) - before
             for cells, shift, result in zip(unmoved, shifts, truth, strict=True):
@@ -258,8 +255,8 @@ class SequenceSamples(TrainingSamples):
 
 
 @dataclass(eq=False)
-class SolvedProblems(Samples):
-    """Batches of whole problems for validation: the operands and their drawings.
+class ValidationProblems(Samples):
+    """Batches of whole problems, which a validation or a test solves, with their solutions.
 
     ``lengths`` sets the number of digits of each operand; None: the lengths of training.
     """
@@ -269,9 +266,9 @@ class SolvedProblems(Samples):
     def __getitems__(self, indices: Sequence[int]) -> tuple[Problems, WorkedDrawing]:
         # Lightning counts epochs here, too. The same problems each time make scores comparable,
         # and a canvas large enough for all makes scores independent of the batch size.
-        index = np.asarray(indices) % self.size
-        problems = sample(self.task, self.seed, self.split, 0, index, self.lengths)
-        words = self.words(0, index, Purpose.PLACE, 2)
+        keys = self.keys(indices)._replace(epoch=0)
+        problems = sample(self.task, *keys, self.lengths)
+        words = keys.words(Purpose.PLACE, 2)
         longest = self.lengths or self.task.longest
         size = self.canvas.size(*self.task.canvas_layout.extent(longest, self.task.base))
         return problems, self._draw(problems, self.task.canvas_layout.sizes(problems), size, words)

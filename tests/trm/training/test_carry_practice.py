@@ -11,7 +11,6 @@ from trm.extras.model_card import _training
 from trm.training.carry_practice import CarryPractice
 from trm.training.data import CanvasDataModule
 from trm.training.mixture import Mixture
-from trm.training.random_bits import Purpose
 from trm.training.samples import RowStepSamples, SequenceSamples
 
 TASK = Multiplication("lattice", digits_a=(1, 4), digits_b=(1, 4), long_bias=1.0)
@@ -51,7 +50,7 @@ def test_61_of_77_times_8_is_narrow():
 
 def test_a_share_of_row_steps_has_many_narrow_carries():
     of = (TASK, Canvas(), "train", 3, 2000, 2000)
-    practice = CarryPractice(TASK, 0.5, 3)
+    practice = CarryPractice(TASK, 0.5)
     plain, half = (RowStepSamples(*of, mixture=Mixture(practice=p)) for p in (None, practice))
     problems = [data.draw_batch(range(2000))[0] for data in (plain, half)]
     assert (split_of(problems[1]) == 0).all()
@@ -59,8 +58,7 @@ def test_a_share_of_row_steps_has_many_narrow_carries():
     assert 0.6 < np.mean(same) < 0.85  # half of them are not chosen, some have no better candidate
     narrow = narrow_carries(*problems[1].operands)
     step = np.full(2000, -2)
-    words = half.words(0, np.arange(2000), Purpose.PRACTICE, 2)
-    taken = practice.rows(problems[1], words, step)
+    taken = practice.rows(problems[1], half.keys(range(2000)), step)
     chosen = np.flatnonzero(taken >= 0)
     assert 900 < len(chosen) < 1100
     assert (narrow[chosen, taken[chosen]] == narrow[chosen].max(axis=1)).all()
@@ -70,11 +68,10 @@ def test_a_share_of_row_steps_has_many_narrow_carries():
 
 
 def test_the_masked_row_is_the_one_with_narrow_carries():
-    practice = CarryPractice(TASK, 1.0, 3)
+    practice = CarryPractice(TASK, 1.0)
     data = RowStepSamples(TASK, Canvas(), "train", 3, 64, 64, mixture=Mixture(practice=practice))
-    problems, *_ = data.draw_batch(range(64))
-    words = data.words(0, np.arange(64), Purpose.PRACTICE, 2)
-    step = practice.rows(problems, words, np.zeros(64, dtype=np.int64))
+    problems, *_, keys = data.draw_batch(range(64))
+    step = practice.rows(problems, keys, np.zeros(64, dtype=np.int64))
     batch = data.__getitems__(range(64))
     canvas, answer = batch["labels"].numpy(), batch["answer"].numpy()
     rows = answer.any(axis=2).argmax(axis=1) - (canvas != BLANK).any(axis=2).argmax(axis=1)
@@ -82,7 +79,7 @@ def test_the_masked_row_is_the_one_with_narrow_carries():
 
 
 def test_a_gpt_practises_whole_problems():
-    practice = CarryPractice(TASK, 1.0, 3)
+    practice = CarryPractice(TASK, 1.0)
     data = SequenceSamples(TASK, Canvas(), "train", 3, 64, 64, mixture=Mixture(practice=practice))
     problems = data.draw_batch(range(64))[0]
     assert (narrow_carries(*problems.operands).max(axis=1) > 0).mean() > 0.5

@@ -26,7 +26,7 @@ from trm.training.data import Canvas, CanvasDataModule, EpochSampler
 from trm.training.mixture import Mixture
 from trm.training.negatives import SamplesWithNegatives
 from trm.training.priming import PrimedProblems, Priming
-from trm.training.samples import RowStepSamples, SequenceSamples, SolvedProblems
+from trm.training.samples import RowStepSamples, SequenceSamples, ValidationProblems
 
 TASK = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 2))
 
@@ -67,7 +67,7 @@ def test_samples_are_the_same_in_any_order_and_one_by_one(kind, options):
 
 
 def test_solved_problems_are_the_same_one_by_one():
-    solved = SolvedProblems(TASK, Canvas(margin=2), "validation", 7, 12, 4)
+    solved = ValidationProblems(TASK, Canvas(margin=2), "validation", 7, 12, 4)
     _, together = solved.__getitems__(range(12))
     alone = [solved.__getitems__([i])[1].truth for i in range(12)]
     assert (together.truth == np.concatenate(alone)).all()
@@ -93,8 +93,8 @@ STANDARD = Multiplication("standard", digits_a=(1, 3), digits_b=(1, 2))
 def test_training_validation_and_test_hold_pairs_of_their_own():
     data = RowStepSamples(TASK, Canvas(), "train", 7, 64, 64)
     for epoch in (0, 1, 5):
-        problems, _, _, found, _ = data.draw_batch(range(64 * epoch, 64 * (epoch + 1)))
-        assert found == epoch
+        problems, _, _, keys = data.draw_batch(range(64 * epoch, 64 * (epoch + 1)))
+        assert keys.epoch == epoch
         assert (split_of(problems) == 0).all()
     for split, loader in ((1, module().val_dataloader()[0]), (2, module().test_dataloader())):
         batches = list(loader)
@@ -171,7 +171,7 @@ def test_quarter_turns_need_a_square_canvas():
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 8])
 def test_devices_share_an_epoch_without_an_index_twice(ranks):
-    data = SolvedProblems(TASK, Canvas(), "validation", 0, 10, 10)
+    data = ValidationProblems(TASK, Canvas(), "validation", 0, 10, 10)
     samplers = [EpochSampler(data, ranks, rank) for rank in range(ranks)]
     for epoch in (0, 2):
         drawn: list[int] = []
@@ -187,7 +187,9 @@ def test_the_offset_does_not_reveal_the_length_of_the_product(layout):
     task = Multiplication(layout, digits_a=(3, 3), digits_b=(2, 2))
     for data in (
         RowStepSamples(task, Canvas(9, 6), "train", 0, 2000, 2000).draw_batch(range(2000)),
-        SolvedProblems(task, Canvas(9, 6), "validation", 0, 2000, 2000).__getitems__(range(2000)),
+        ValidationProblems(task, Canvas(9, 6), "validation", 0, 2000, 2000).__getitems__(
+            range(2000)
+        ),
     ):
         problems, drawing = data[0], data[1]
         products = np.array([task.answer(pair) for pair in problems.to_ints()])

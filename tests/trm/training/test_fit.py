@@ -18,7 +18,7 @@ from trm.commands import cli
 from trm.solving.teacher_forced import teacher_forced
 from trm.training.callbacks import CheckpointFiles
 from trm.training.cli import train
-from trm.training.samples import SolvedProblems
+from trm.training.samples import ValidationProblems
 
 CSV = "--trainer.logger=lightning.pytorch.loggers.CSVLogger"  # for which nothing is drawn
 
@@ -45,7 +45,7 @@ def test_a_run_leaves_its_config_checkpoints_and_figures(trained):
     assert [event.step for event in events.Scalars("train/loss")] == list(range(10))
     assert last_of(trained)["global_step"] == 10
     solver = load_solver(run / "checkpoints/last.ckpt", device="cpu")
-    data = SolvedProblems(solver.task, solver.canvas, "train", 0, 8, 8)
+    data = ValidationProblems(solver.task, solver.canvas, "train", 0, 8, 8)
     forced = teacher_forced(solver.predictor, data.__getitems__(range(8))[1])
     logged = events.Scalars("training_problems/teacher_forced_cells")
     assert logged[-1].value == pytest.approx(forced.cell_accuracy.mean(), abs=1e-6)
