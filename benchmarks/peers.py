@@ -41,8 +41,7 @@ from torch import Tensor
 
 from canvas.canvas_size import Canvas
 from canvas.sampling import sample
-from canvas.sequences import IGNORE
-from canvas.symbols import PAD, VOCAB_SIZE
+from canvas.symbols import VOCAB_SIZE
 from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import Loop
@@ -51,9 +50,9 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.predictor import Predictor
 from trm.solving.rows import Prediction
 from trm.solving.solver import Solver
-from trm.training.carry import Carry, carried_step
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.optimisers import Schedule, build_optimizer
+from trm.training.published_step import Carry, carried_step
 from trm.training.puzzle_data import PuzzleDataModule, PuzzleSamples
 from trm.training.step import Objective, fresh_step
 
@@ -250,7 +249,7 @@ class OurGPT:
 class Ours:
     """Recursive model of this package; ``tokens`` are its options `crop` and `skip_blank`."""
 
-    ignored, dtype = PAD, "float32"  # label of cells that do not count; of autocast
+    dtype = "float32"  # of autocast
 
     def __init__(self, config: Config, **tokens: bool) -> None:
         torch.manual_seed(0)
@@ -260,7 +259,7 @@ class Ours:
 
     def loss(self, batch: dict[str, Tensor]) -> Tensor:
         """Return the loss of a training step, which is one supervision step."""
-        objective = Objective("stablemax", ignored=self.ignored)
+        objective = Objective("stablemax")
         with autocast(self.dtype):
             step, self.carry = carried_step(self.model, batch, self.carry, self.depth, objective)
         return step["loss"]
@@ -333,7 +332,7 @@ def puzzle_speeds(options: argparse.Namespace, peers: dict[str, tuple[Path, Any]
         for name, (folder, make) in peers.items()
     }
     ours = models["ours"] = Ours(config)
-    ours.ignored, ours.dtype = IGNORE, options.dtype
+    ours.dtype = options.dtype
     for name, one in models.items():
         print(f"{sum(part.numel() for part in one.model.parameters()):>10,} parameters  {name}")
     what = f"{options.dtype}, puzzles of {height} x {width}, seconds of processor time: "

@@ -92,6 +92,7 @@ MODULES = {
     "trm.solving.cell_predictor": "trm.cells.predictor",
     "trm.solving.rollout": "trm.solving.rows",
     "trm.solving.voting_settings": "trm.solving.voting",
+    "trm.training.carry": "trm.training.published_step",
     "trm.training.cell_module": "trm.cells.module",
     **{f"{was}.{name}": f"{now}.{name}" for now, was, names in _MOVED for name in names.split()},
 }

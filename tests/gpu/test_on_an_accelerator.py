@@ -23,9 +23,9 @@ from trm.models.gpt import GPT
 from trm.models.iterative import Batch
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.voting import Voting
-from trm.training.carry import carried_step
 from trm.training.configs import DepthConfig
 from trm.training.gpt_module import sequence_loss
+from trm.training.published_step import carried_step
 from trm.training.samples import RowStepSamples, SequenceSamples
 from trm.training.step import Objective, fresh_step
 

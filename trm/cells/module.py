@@ -45,7 +45,6 @@ class BaseCellModule(CanvasModule):
     """
 
     samples: type[CellInputSamples] | type[SolutionSamples]
-    charted = ("train/cell_accuracy", "train/op_input_accuracy", "train/loss_halting")
     threads = 1  # operations are too small for more
     latent = False
 
@@ -57,6 +56,10 @@ class BaseCellModule(CanvasModule):
         seed: int = 0,
     ) -> None:
         super().__init__(network, optimizer, schedule, seed=seed)
+
+    @property
+    def training_metrics(self) -> list[str]:
+        return [*super().training_metrics, "cell_accuracy", "op_input_accuracy", "loss_halting"]
 
     @property
     def validated_metrics(self) -> list[str]:

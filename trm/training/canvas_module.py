@@ -35,11 +35,6 @@ Means = dict[str, tuple[float, int]]  # by name: a share or mean, and the number
 SIGNAL = "signal_"  # prefix of the metrics of signals, which some models decide
 
 
-def is_auxiliary(name: str) -> bool:
-    """Return whether a weight of a checkpoint is an auxiliary head's."""
-    return name.startswith(AUXILIARY)
-
-
 class Validated(NamedTuple):
     """A batch of problems with a model's solutions."""
 
@@ -73,7 +68,6 @@ class CanvasModule(L.LightningModule):
 
     Attributes:
         samples: data set of training batches.
-        charted: names of metrics in charts, beside those that all modules log.
         threads: most threads that its operations gain from; None: PyTorch's default.
         calibrates: whether its validations fit the calibration of the confidence.
     """
@@ -81,7 +75,6 @@ class CanvasModule(L.LightningModule):
     samples: type[TrainingSamples] = RowStepSamples
     threads: int | None = None
     calibrates = False
-    charted: tuple[str, ...] = ()
     compiled_method: str  # name of the model's method to compile, if any
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -89,6 +82,7 @@ class CanvasModule(L.LightningModule):
         super().__init_subclass__(**more)
         renamed = ("validated_figures", "more_figures", "add_figures")
         refuse_renamed(cls, {name: name.replace("figures", "metrics") for name in renamed})
+        refuse_renamed(cls, {"charted": "training_metrics"})
 
     def __init__(
         self,
@@ -118,6 +112,13 @@ class CanvasModule(L.LightningModule):
         """Names of the metrics that a validation logs for each group; a subclass adds its own."""
         rows = ("free_running_rows", "teacher_forced_rows", "teacher_forced_cells")
         return ["solved", "loss", *rows, "confidence_accuracy"]
+
+    @property
+    def training_metrics(self) -> list[str]:
+        """Names of the metrics that a training step logs; a subclass adds its own."""
+        names = self.auxiliary.loss_weights if self.auxiliary else ()
+        kinds = ("auxiliary", "auxiliary_accuracy")
+        return ["loss", *(f"{kind}/{name}" for kind in kinds for name in names)]
 
     @property
     def data(self) -> CanvasDataModule:
@@ -157,8 +158,6 @@ class CanvasModule(L.LightningModule):
                 f"{type(self.model).__name__} has none: leave it out"
             )
         self.auxiliary = AuxiliaryHeads(task_classes(task, weights), weights, self.state_width)
-        kinds = ("auxiliary", "auxiliary_accuracy")
-        self.charted += tuple(f"train/{kind}/{name}" for kind in kinds for name in weights)
 
     def setup(self, stage: str) -> None:
         """Add what depends on the data, and check the data before training."""
@@ -276,40 +275,38 @@ class CanvasModule(L.LightningModule):
         """Solve a batch of problems and add up metrics under a group's name.
 
         Args:
-            batch: the problems.
+            batch: the problems, with their solutions.
             group: the first part of the metrics' names.
             calibrated: False: the confidence is log-probabilities, and is not scored.
-        """
-        with standard_settings(self.threads):
-            return self._score(batch, group, calibrated)
 
-    def _score(
-        self, batch: tuple[Problems, WorkedDrawing], group: str, calibrated: bool
-    ) -> Validated:
+        Returns:
+            The batch with its solutions, a `Validated`.
+        """
         problems, drawing = batch
-        predictor = self.predictor() if calibrated else self.predictor(np.asarray)
-        free = predictor.free_running(drawing)
-        forced = teacher_forced(predictor, drawing, free)
-        solved = (free.canvases == drawing.truth).all(axis=(1, 2))
-        rows, problem_count = len(forced.rows_exact), len(drawing)
-        metrics: Means = {
-            "solved": (solved.mean(), problem_count),
-            "free_running_rows": (drawing.correct_rows(free.canvases).sum() / rows, rows),
-            "teacher_forced_rows": (forced.rows_exact.mean(), rows),
-            "teacher_forced_cells": (forced.cell_accuracy.mean(), rows),
-        }
-        if forced.filled.steps.any():
-            metrics["supervision_steps"] = (forced.filled.steps.mean(), rows)
-        if calibrated:
-            # Also 1 if no row is correct and none is trusted: see teacher_forced_rows.
-            held_right = forced.filled.confidence > 0.5
-            metrics["confidence_accuracy"] = ((held_right == forced.rows_exact).mean(), rows)
-        if group == "beyond":
-            metrics = {name: metrics[name] for name in ("solved", "teacher_forced_rows")}
-        else:
-            metrics["loss"] = self.loss_on(drawing)
-        if group != "training_problems":
-            metrics |= self.more_metrics(drawing, forced)
+        with standard_settings(self.threads):
+            predictor = self.predictor() if calibrated else self.predictor(np.asarray)
+            free = predictor.free_running(drawing)
+            forced = teacher_forced(predictor, drawing, free)
+            solved = (free.canvases == drawing.truth).all(axis=(1, 2))
+            rows, problem_count = len(forced.rows_exact), len(drawing)
+            metrics: Means = {
+                "solved": (solved.mean(), problem_count),
+                "free_running_rows": (drawing.correct_rows(free.canvases).sum() / rows, rows),
+                "teacher_forced_rows": (forced.rows_exact.mean(), rows),
+                "teacher_forced_cells": (forced.cell_accuracy.mean(), rows),
+            }
+            if forced.filled.steps.any():
+                metrics["supervision_steps"] = (forced.filled.steps.mean(), rows)
+            if calibrated:
+                # Also 1 if no row is correct and none is trusted: see teacher_forced_rows.
+                held_right = forced.filled.confidence > 0.5
+                metrics["confidence_accuracy"] = ((held_right == forced.rows_exact).mean(), rows)
+            if group == "beyond":
+                metrics = {name: metrics[name] for name in ("solved", "teacher_forced_rows")}
+            else:
+                metrics["loss"] = self.loss_on(drawing)
+            if group != "training_problems":
+                metrics |= self.more_metrics(drawing, forced)
         self.add_metrics(group, metrics)
         return Validated(problems, drawing, forced)
 
@@ -389,8 +386,10 @@ class CanvasModule(L.LightningModule):
         if found := checkpoint.get(CHECKPOINT_KEY, {}).get("calibration"):
             self.calibration = Calibration(**found)
         held = checkpoint.get("state_dict", {})
-        mine = {name: part for name, part in self.state_dict().items() if is_auxiliary(name)}
-        theirs = {name: part for name, part in held.items() if is_auxiliary(name)}
+        mine, theirs = (
+            {name: part for name, part in weights.items() if name.startswith(AUXILIARY)}
+            for weights in (self.state_dict(), held)
+        )
         shapes, others = ({n: p.shape for n, p in of.items()} for of in (mine, theirs))
         if shapes == others:
             return

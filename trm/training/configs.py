@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Generic, NamedTuple, TypeVar
 
 from canvas.choices import check_choices, one_of
 from trm.runtime.limits import MOST_STEPS
@@ -10,6 +11,7 @@ from trm.runtime.limits import MOST_STEPS
 OPTIMIZERS = ("adamw", "adam_atan2", "muon")
 DECAYS = ("constant", "cosine", "linear")
 SCHEDULES = ("carry", "fresh")
+T = TypeVar("T")
 
 
 def check_range(name: str, value: float | None, low: float, high: float = math.inf) -> None:
@@ -19,53 +21,60 @@ def check_range(name: str, value: float | None, low: float, high: float = math.i
         raise ValueError(f"{name} is {among}, not {value}")
 
 
-def check_ends(name: str, ends: Sequence[float]) -> None:
-    """Check the `until` of the stages of a run.
+class Stages(Generic[T]):
+    """A setting that changes from stage to stage of a run.
 
-    They are epochs, or shares of the run below 1.
-
-    Raises:
-        ValueError: they are not positive, do not increase, or mix epochs and shares.
-    """
-    shares = [end for end in ends if end < 1]
-    if not all(end > 0 and (end < 1 or end % 1 == 0) for end in ends):
-        raise ValueError(
-            f"{name}: until is a number of epochs, or a share of the run between 0 and 1, not "
-            f"{', '.join(map(str, ends))}"
-        )
-    if shares and len(shares) < len(ends):
-        raise ValueError(
-            f"{name}: until is in epochs for all stages, or for all a share of the run below 1, "
-            f"not {', '.join(map(str, ends))}"
-        )
-    if list(ends) != sorted(set(ends)):
-        raise ValueError(
-            f"{name} are listed in order, each with a later `until` than the one before, not "
-            f"{', '.join(map(str, ends))}"
-        )
-
-
-def stage_at(ends: Sequence[float], epoch: float, epochs: int | None) -> int:
-    """Return the index of an epoch's stage; after the last stage, their number.
-
-    Example: of a run of 10 epochs, ``[0.25, 0.5]`` makes epochs 0 to 2 the first stage and 3 and 4
-    the second one.
+    Example: ``Stages("depth.stages", [(0.25, "a"), (0.5, "b")], "c")`` is "a" in the epochs 0 to 2
+    of ten, "b" in 3 and 4, and "c" from 5 on.
 
     Args:
-        ends: the `until` of each stage, see `check_ends`.
-        epoch: from 0.
-        epochs: of the whole run; None or -1: unknown.
+        name: of the setting, for messages.
+        stages: the `until` of each, in epochs, or for all a share of the run below 1; its value.
+        after: value after the last stage.
 
     Raises:
-        ValueError: the ends are shares of a run of unknown length.
+        ValueError: the ends are not positive, do not increase, or mix epochs and shares.
     """
-    if any(end < 1 for end in ends) and (epochs is None or epochs < 0):
-        raise ValueError(
-            "an `until` below 1 is a share of the run's epochs, which are not known: set "
-            "trainer.max_epochs, or give `until` in epochs"
-        )
-    whole = [end * (epochs or 0) if end < 1 else end for end in ends]
-    return next((i for i, end in enumerate(whole) if epoch < end), len(whole))
+
+    def __init__(self, name: str, stages: Sequence[tuple[float, T]], after: T) -> None:
+        self.stages, self.after = stages, after
+        ends = [end for end, _ in stages]
+        shares = [end for end in ends if end < 1]
+        if not all(end > 0 and (end < 1 or end % 1 == 0) for end in ends):
+            raise ValueError(
+                f"{name}: until is a number of epochs, or a share of the run between 0 and 1, not "
+                f"{', '.join(map(str, ends))}"
+            )
+        if shares and len(shares) < len(ends):
+            raise ValueError(
+                f"{name}: until is in epochs for all stages, or for all a share of the run below "
+                f"1, not {', '.join(map(str, ends))}"
+            )
+        if list(ends) != sorted(set(ends)):
+            raise ValueError(
+                f"{name} are listed in order, each with a later `until` than the one before, not "
+                f"{', '.join(map(str, ends))}"
+            )
+
+    def at(self, epoch: float, epochs: int | None = None) -> T:
+        """Return the value in an epoch.
+
+        Args:
+            epoch: from 0.
+            epochs: of the whole run; None or -1: unknown.
+
+        Raises:
+            ValueError: the ends are shares of a run of unknown length.
+        """
+        if any(end < 1 for end, _ in self.stages) and (epochs is None or epochs < 0):
+            raise ValueError(
+                "an `until` below 1 is a share of the run's epochs, which are not known: set "
+                "trainer.max_epochs, or give `until` in epochs"
+            )
+        for end, value in self.stages:
+            if epoch < (end * (epochs or 0) if end < 1 else end):
+                return value
+        return self.after
 
 
 @dataclass
@@ -118,17 +127,13 @@ class AuxiliaryConfig:
         for name, weight in self.weights.items():
             check_range(f"model.auxiliary.{name}", weight, 0)
         self.weights = {name: weight for name, weight in self.weights.items() if weight}
-        if self.until is not None:
-            check_ends("model.auxiliary_until", [self.until])
+        names = tuple(self.weights)
+        ends = [] if self.until is None else [(self.until, names)]
+        self._names = Stages("model.auxiliary_until", ends, () if ends else names)
 
     def at(self, epoch: float, epochs: int | None = None) -> tuple[str, ...]:
-        """Return the sub-tasks with a loss in an epoch, from 0.
-
-        ``epochs`` is the length of the run, which a share needs.
-        """
-        ends = [] if self.until is None else [self.until]
-        over = bool(self.weights) and bool(ends) and stage_at(ends, epoch, epochs) == 1
-        return () if over else tuple(self.weights)
+        """Return the sub-tasks with a loss in an epoch, see `Stages.at`."""
+        return self._names.at(epoch, epochs) if self.weights else ()
 
 
 @dataclass
@@ -194,6 +199,13 @@ class CycleStage:
                 check_range(f"depth.stages: {name}", value, 1, MOST_STEPS)
 
 
+class EpochDepth(NamedTuple):
+    """Recursion depth in an epoch."""
+
+    depth: "DepthConfig"  # its numbers of steps are those of the epoch
+    cycles: dict[str, int]  # settings of the network that differ in it, such as ``H_cycles``
+
+
 @dataclass
 class DepthConfig:
     """Recursion depth in training.
@@ -220,9 +232,9 @@ class DepthConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "depth.")
-        check_ends("depth.stages", [stage.until for stage in self.stages])
-        for stage in self.stages:  # a stage's own ranges are checked as those of the whole
-            self._of(stage)
+        # A stage's own ranges are checked as those of the whole.
+        stages = [(stage.until, self._of(stage)) for stage in self.stages]
+        self._by_epoch = Stages("depth.stages", stages, EpochDepth(self, {}))
         if not 0 <= self.no_grad_steps[0] <= self.no_grad_steps[1] <= MOST_STEPS:
             raise ValueError(
                 f"depth.no_grad_steps is [fewest, most] from 0 to {MOST_STEPS:,}, not "
@@ -234,25 +246,22 @@ class DepthConfig:
             check_range(f"depth.{name}", getattr(self, name), 0, 1)
 
     @property
-    def middle(self) -> tuple[int, int]:
-        """Numbers of steps without gradient and of supervised ones; of `carry` the most."""
+    def usual_steps(self) -> tuple[int, int]:
+        """Steps without gradient, the middle number of them, and supervised ones.
+
+        Of the schedule `carry` these are none, and the most.
+        """
         if self.schedule == "carry":
             return 0, self.halt_max_steps
         return sum(self.no_grad_steps) // 2, self.supervised_steps
 
-    def at(self, epoch: float, epochs: int | None = None) -> tuple["DepthConfig", dict[str, int]]:
-        """Return the depth of an epoch, from 0, and the network's cycles that differ then.
+    def at(self, epoch: float, epochs: int | None = None) -> EpochDepth:
+        """Return the depth in an epoch, see `Stages.at`."""
+        return self._by_epoch.at(epoch, epochs)
 
-        ``epochs`` is the length of the run, which stages with shares need.
-        """
-        index = stage_at([stage.until for stage in self.stages], epoch, epochs)
-        if index == len(self.stages):
-            return self, {}
-        stage = self.stages[index]
-        cycles = {"H_cycles": stage.H_cycles, "L_cycles": stage.L_cycles}
-        return self._of(stage), {name: n for name, n in cycles.items() if n is not None}
-
-    def _of(self, stage: CycleStage) -> "DepthConfig":
-        names = ("no_grad_steps", "supervised_steps")
-        changed = {n: getattr(stage, n) for n in names if getattr(stage, n) is not None}
-        return replace(self, stages=[], **changed)
+    def _of(self, stage: CycleStage) -> EpochDepth:
+        """Return the depth in the epochs of a stage."""
+        own = {name: value for name, value in vars(stage).items() if value is not None}
+        steps = {name: value for name, value in own.items() if name.endswith("_steps")}
+        cycles = {name: value for name, value in own.items() if name.endswith("_cycles")}
+        return EpochDepth(replace(self, stages=[], **steps), cycles)

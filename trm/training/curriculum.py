@@ -9,7 +9,7 @@ import numpy as np
 from canvas.choices import check_choice
 from canvas.sampling import sample
 from canvas.task import Task
-from trm.training.configs import check_ends, stage_at
+from trm.training.configs import Stages
 
 _FIXED = {"layout", "base"}  # settings of a task that are the same for all training problems
 
@@ -22,10 +22,12 @@ class Stage:
     task: dict[str, Any]  # task settings that differ until then, like ``{digits_a: [1, 2]}``
 
 
-class Curriculum:
+class Curriculum(Stages[Task]):
     """Task of which training problems are, by epoch (Bengio et al. 2009).
 
-    After the last stage it is the whole task.
+    Args:
+        task: the whole task, after the last stage.
+        stages: each with a part of it.
 
     Raises:
         ValueError: stages do not follow one another, contain problems that are not the task's, or
@@ -33,21 +35,13 @@ class Curriculum:
     """
 
     def __init__(self, task: Task, stages: Sequence[Stage] = ()) -> None:
-        self.ends = [stage.until for stage in stages]
-        check_ends("data.curriculum: stages", self.ends)
-        self.task, self.tasks = task, list[Task]()
+        narrowed = list[tuple[float, Task]]()
         for stage in stages:
             try:
-                self.tasks.append(_narrowed(task, stage.task))
+                narrowed.append((stage.until, _narrowed(task, stage.task)))
             except (TypeError, ValueError) as error:
                 raise ValueError(f"data.curriculum, until {stage.until}: {error}") from None
-
-    def at(self, epoch: float, epochs: int | None = None) -> Task:
-        """Return the task of which the problems of an epoch, from 0, are.
-
-        ``epochs`` is the length of the run, which stages with shares need.
-        """
-        return [*self.tasks, self.task][stage_at(self.ends, epoch, epochs)]
+        super().__init__("data.curriculum: stages", narrowed, task)
 
 
 def with_settings(task: Task, settings: dict[str, Any]) -> Task:

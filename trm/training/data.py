@@ -57,7 +57,7 @@ class EpochSampler(DistributedSampler):
 class EpochLoader(DataLoader):
     """Starts an epoch when its first batch is requested.
 
-    Workers start to draw as soon as they exist. In a resumed run Lightning creates them before it
+    Workers make batches as soon as they exist. In a resumed run Lightning creates them before it
     reads the checkpoint, so that they would start with batches of the first epoch.
     """
 
@@ -70,12 +70,12 @@ def _as_made(batch: Any) -> Any:
 
 
 class EpochDataModule(L.LightningDataModule):
-    """Base of data modules: batches of epochs, made by samples' indices and shared by devices.
+    """Base of the data modules: loaders of an epoch's samples, each device with its own share.
 
     The arguments are those of `CanvasDataModule`.
     """
 
-    stage = ""
+    stage = ""  # Lightning's: fit, validate, test or predict
     training_problems = 0  # of training, solved beside those of validation
     negatives: NegativesConfig | None = None
     symmetries: list[str]  # in which training shows canvases
@@ -102,6 +102,11 @@ class EpochDataModule(L.LightningDataModule):
         Raises:
             ValueError: the module cannot be trained on this data.
         """
+
+    @property
+    def has_negatives(self) -> bool:
+        """True if some training samples teach the confidence alone."""
+        return self.negatives is not None
 
     @property
     def transposes(self) -> bool:
@@ -148,12 +153,12 @@ class CanvasDataModule(EpochDataModule):
         curriculum: stages of training with a part of the task's problems.
         priming: a few longer problems among the training samples. None: there are none.
         blanks: highest number of blank rows and columns inserted into training samples.
-        workers: processes that draw samples; 0 draws them in the training process.
+        workers: processes that make samples; 0: the training process makes them.
         negatives: shares of the row steps that teach the confidence alone; of all samples only
             turned and guessed ones are transformed then. None: all are transformed, and learned.
         pool: number of training problems from which all samples are chosen evenly; 0: new problems
-            in each batch. A model that is trained on single cells draws evenly from the distinct
-            cells of these problems.
+            in each batch. A model that is trained on single cells takes them evenly from the
+            distinct cells of these problems.
         carry_practice: share of the samples from rows with many narrow carries, see
             `trm.training.carry_practice`.
     """
@@ -189,7 +194,7 @@ class CanvasDataModule(EpochDataModule):
         self.practice = CarryPractice(task, carry_practice) if carry_practice else None
         if self.practice and pool:
             raise ValueError(
-                "data.carry_practice draws new problems, and data.pool keeps to some: leave one out"
+                "data.carry_practice adds new problems, and data.pool keeps to some: leave one out"
             )
         for name in ("training_problems", "beyond_problems", "pool"):
             check_range(f"data.{name}", getattr(self, name), 0)
@@ -273,7 +278,7 @@ class CanvasDataModule(EpochDataModule):
         return len(set(map(tuple, problems.to_ints())))
 
     def check_memory(self, kind: type[TrainingSamples]) -> None:
-        """Check that drawing a batch fits in this machine's memory.
+        """Check that making a batch fits in this machine's memory.
 
         The need is estimated from a small part of a large batch; small batches are not checked.
 
@@ -297,7 +302,7 @@ class CanvasDataModule(EpochDataModule):
         needed = each * self.batch_size / machines * max(1, self.workers)
         if needed > memory:
             raise ValueError(
-                f"data.batch_size {size:,} takes {needed / 1e9:,.0f} GB to draw, and this machine "
+                f"data.batch_size {size:,} takes {needed / 1e9:,.0f} GB to make, and this machine "
                 f"has {memory / 1e9:,.0f} GB: take a far smaller one"
             )
 

@@ -105,7 +105,6 @@ class GPTModule(CanvasModule):
 
     samples = SequenceSamples
     calibrates = True
-    charted: tuple[str, ...] = ("train/cell_accuracy",)
     compiled_method = "hidden"
 
     def __init__(
@@ -136,10 +135,6 @@ class GPTModule(CanvasModule):
         super().__init__(network, **more)
         self.fewest_loops, self.supervised_loops = fewest_loops or loops, supervised_loops
         self.solve_steps = solve_steps
-        if network.config.halting:
-            halting = ("loss_cells", "loss_halting", "halting_accuracy")
-            halts = (f"train/{name}" for name in halting)
-            self.charted = (*self.charted, *halts, "validation/supervision_steps")
 
     @property
     def state_width(self) -> int:
@@ -191,6 +186,12 @@ class GPTModule(CanvasModule):
     def about(self) -> dict[str, Any]:
         steps = {} if self.solve_steps is None else {"solve_steps": self.solve_steps}
         return super().about() | steps
+
+    @property
+    def training_metrics(self) -> list[str]:
+        halts = ["loss_cells", "loss_halting", "halting_accuracy"]
+        halting = halts if self.model.config.halting else []
+        return [*super().training_metrics, "cell_accuracy", *halting]
 
     @property
     def validated_metrics(self) -> list[str]:

@@ -9,7 +9,7 @@ from lightning.fabric.utilities import move_data_to_device
 from canvas.choices import check_choice
 from canvas.drawing import RowSteps, WorkedDrawing, row_steps
 from canvas.problems import Problems
-from canvas.symbols import BLANK, MASK, PAD
+from canvas.symbols import BLANK, MASK
 from trm.models.iterative import Batch, IterativeModel
 from trm.runtime.limits import MOST_STEPS
 from trm.runtime.torch_settings import standard_settings
@@ -17,10 +17,10 @@ from trm.solving.iterative_predictor import CONFIDENCES, IterativePredictor
 from trm.solving.rows import solve_once
 from trm.solving.teacher_forced import TeacherForced
 from trm.training.canvas_module import Calibrate, CanvasModule, Means
-from trm.training.carry import Carry, carried_step
 from trm.training.configs import DepthConfig, check_range
 from trm.training.data import CanvasDataModule
 from trm.training.negatives import turned_metrics, with_own_rows
+from trm.training.published_step import Carry, carried_step
 from trm.training.random_bits import random_bits
 from trm.training.step import LOSSES, Objective, fresh_step
 
@@ -43,12 +43,7 @@ class IterativeModule(CanvasModule):
         more: see `CanvasModule`; the seed is that of random initial states and halting.
     """
 
-    charted: tuple[str, ...] = (
-        *("train/cell_accuracy", "train/row_accuracy", "train/halting_accuracy"),
-        *("train/loss_cells", "train/loss_halting", "validation/supervision_steps"),
-    )
     compiled_method = "iterate"
-    ignored: int = PAD  # label of cells that never count
 
     def __init__(
         self,
@@ -95,8 +90,8 @@ class IterativeModule(CanvasModule):
         model, seed = self.trained(**cycles), self.batch_seed(batch_idx)
         batch = {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
         if "above" in batch:  # rows that the model writes itself first, `NegativesConfig.own`
-            batch = with_own_rows(model, batch, sum(depth.middle), self.unwritten)
-        objective = Objective(self.loss, self.auxiliary, self.ignored)
+            batch = with_own_rows(model, batch, sum(depth.usual_steps), self.unwritten)
+        objective = Objective(self.loss, self.auxiliary)
         if depth.schedule == "fresh":
             metrics = fresh_step(model, batch, depth, seed, objective)
         else:
@@ -116,19 +111,19 @@ class IterativeModule(CanvasModule):
         return [*super().validated_metrics, "supervision_steps", *(turned or ())]
 
     @property
+    def training_metrics(self) -> list[str]:
+        names = ["cell_accuracy", "row_accuracy", "halting_accuracy", "loss_cells", "loss_halting"]
+        if self.data is not None and self.data.has_negatives:
+            names.append("negatives_rejected")
+        return [*super().training_metrics, *names]
+
+    @property
     def _turning(self) -> list[str]:
         """Symmetries in which canvases teach the confidence alone; empty: none."""
         data = self.data if self._trainer else None
         if data is None or data.negatives is None or not data.negatives.turns:
             return []
         return [name for name in data.symmetries if name != "e"]
-
-    def setup(self, stage: str) -> None:
-        super().setup(stage)
-        if self.data is not None and self.data.negatives:
-            self.charted += ("train/negatives_rejected",)
-        if self._turning:
-            self.charted += ("validation/turned_rejected", "validation/confidence_turned")
 
     @property
     def state_width(self) -> int | None:
@@ -168,10 +163,9 @@ class IterativeModule(CanvasModule):
             name: torch.from_numpy(getattr(samples, name)).to(self.device)
             for name in ("inputs", "labels", "answer")
         }
-        free, supervised = self.depth.middle
-        settled = DepthConfig("fresh", no_grad_steps=(free, free), supervised_steps=supervised)
-        objective = Objective(self.loss, ignored=self.ignored)
-        metrics = fresh_step(self.model, batch, settled, 0, objective)
+        free, supervised = self.depth.usual_steps
+        fixed = DepthConfig("fresh", no_grad_steps=(free, free), supervised_steps=supervised)
+        metrics = fresh_step(self.model, batch, fixed, 0, Objective(self.loss))
         return float(metrics["loss"])
 
     def more_metrics(self, drawing: WorkedDrawing, forced: TeacherForced) -> Means:

@@ -13,7 +13,7 @@ from trm.training.random_bits import Purpose, SampleKeys
 
 @dataclass(frozen=True)
 class Mixture:
-    """Problems of training samples.
+    """Source of the problems of training samples: a task, or parts of it, and what replaces some.
 
     Attributes:
         curriculum: the part of the task for each epoch; None: the whole task.

@@ -173,7 +173,7 @@ class PuzzleDataModule(EpochDataModule):
         unknown: character of the cells to fill in. All others are copied, and not learned; null:
             all cells are filled in.
         seed: of all random numbers.
-        workers: processes that draw samples; 0 draws them in the training process.
+        workers: processes that make samples; 0: the training process makes them.
 
     Raises:
         FileNotFoundError: there is no such folder, or a file is missing.
@@ -243,6 +243,10 @@ class PuzzleDataModule(EpochDataModule):
                 f"{self.format.unknown!r} of the cells to fill in, so that what a model has "
                 "written does not show: leave it out"
             )
+
+    @property
+    def has_negatives(self) -> bool:
+        return self.revealed_own > 0
 
     @cached_property
     def training(self) -> Puzzles:

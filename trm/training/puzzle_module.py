@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from canvas.sequences import IGNORE
 from canvas.symbols import BLANK
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.iterative_predictor import IterativePredictor
@@ -13,6 +12,8 @@ from trm.solving.puzzles import PuzzleSolver, SolvedPuzzles
 from trm.training.canvas_module import Calibrate
 from trm.training.iterative_module import IterativeModule
 from trm.training.puzzle_data import PuzzleBatch, PuzzleDataModule
+
+_NAMES = {"row_accuracy": "exact_accuracy"}  # of metrics, where they have another one for puzzles
 
 
 class ValidatedPuzzles(NamedTuple):
@@ -30,11 +31,10 @@ class PuzzleModule(IterativeModule):
     """
 
     data: Any  # a `PuzzleDataModule`
-    ignored = IGNORE
-    charted: tuple[str, ...] = (
-        *("train/cell_accuracy", "train/exact_accuracy", "train/halting_accuracy"),
-        *("train/loss_cells", "train/loss_halting", "validation/supervision_steps"),
-    )
+
+    @property
+    def training_metrics(self) -> list[str]:
+        return [_NAMES.get(name, name) for name in super().training_metrics]
 
     @property
     def validated_metrics(self) -> list[str]:
@@ -45,11 +45,6 @@ class PuzzleModule(IterativeModule):
         form = self.data.format
         unknown = form.characters.index(form.unknown)
         return unknown, unknown
-
-    def setup(self, stage: str) -> None:
-        super().setup(stage)
-        if getattr(self.data, "revealed_own", 0):  # without data where a loader is given alone
-            self.charted += ("train/negatives_rejected",)
 
     def prepare(self, data: Any) -> None:
         """Check the data, also of a test: puzzles have no sub-tasks."""
@@ -103,9 +98,7 @@ class PuzzleModule(IterativeModule):
         return PuzzleSolver(self.predictor(), data.format, tuple(data.symmetries), data.shifts)
 
     def log_training(self, metrics: dict[str, Any]) -> None:
-        """Log a training step's metrics; the share of exact puzzles is ``exact_accuracy``."""
-        names = {"row_accuracy": "exact_accuracy"}
-        super().log_training({names.get(name, name): value for name, value in metrics.items()})
+        super().log_training({_NAMES.get(name, name): value for name, value in metrics.items()})
 
     def predict_step(self, batch: Any, batch_idx: int) -> Any:
         """Solve puzzles and return a record of each, see `trm.solving.puzzles.records`."""

@@ -22,7 +22,7 @@ class PuzzlePictures(Pictures):
     - `panels/puzzle_1` and so on: puzzle, solution and the model's solution.
     - `panels/wrong_1` and so on: incorrect ones, the most confident first.
     - `figures/supervision_steps`: share of correct puzzles after each step.
-    - `figures/samples`: puzzles of training as the model gets them, if views are drawn; once.
+    - `figures/samples`: puzzles of training as the model gets them, if in random views; once.
 
     Args:
         num_samples: number of puzzles of each kind, 1 or more.

@@ -5,7 +5,7 @@ gradient and then some supervised ones, so that a model stays correct when it is
 than in training (progressive loss of Bansal et al. 2022, "End-to-end algorithm synthesis with
 recurrent networks"). Some samples may start from random states, so that the answer depends on the
 canvas and not on the path to it (Anil et al. 2022, "Path independent equilibrium models can better
-exploit test-time computation"). `trm.training.carry` has the step of the published TRM.
+exploit test-time computation"). `trm.training.published_step` has the step of the published TRM.
 """
 
 import random
@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from canvas.symbols import PAD
+from canvas.sequences import IGNORE
 from trm.models.iterative import Batch, IterativeModel, Loop
 from trm.training.auxiliary import AuxiliaryHeads
 from trm.training.configs import DepthConfig
@@ -29,22 +29,20 @@ Metrics = dict[str, Tensor]  # of a training step, by name; with ``loss``
 
 @dataclass(frozen=True)
 class Objective:
-    """Objective of a supervision step.
+    """Loss of a supervision step: of cells, of the halting head, and of auxiliary heads, if any.
 
     Attributes:
         loss: of cells, a name in `LOSSES`.
         heads: auxiliary heads, which learn sub-tasks; None: no auxiliary losses.
-        ignored: label of cells that never count.
     """
 
     loss: str = "softmax"
     heads: AuxiliaryHeads | None = None
-    ignored: int = PAD
 
     def metrics(self, loop: Loop, outputs: tuple[Tensor, Tensor], batch: Batch) -> Metrics:
         """Return `step_loss` of a loop's ``outputs``, with the auxiliary losses of its state."""
-        cells, correct = (batch["labels"], batch["answer"]), batch.get("correct")
-        metrics = step_loss(*outputs, *cells, self.loss, correct, self.ignored)
+        correct = batch.get("correct")
+        metrics = step_loss(*outputs, batch["labels"], batch["answer"], self.loss, correct)
         if self.heads is None:
             return metrics
         model: Any = loop.model  # with `cell_states`, see `IterativeModel`
@@ -92,26 +90,23 @@ def step_loss(
     answer: Tensor,
     loss: str = "softmax",
     correct: Tensor | None = None,
-    ignored: int = PAD,
 ) -> Metrics:
     """Compute loss and metrics of one supervision step of a canvas model.
 
     Losses are averaged over a sample's answer cells, then over samples (the reference TRM sums), so
-    that a wide canvas counts no more than a narrow one. Cells with the label ``ignored`` lie
-    outside their sample's canvas and never count. The halting head learns, at half the weight,
-    whether all answer cells of a sample are correct. A sample without answer cells counts as
-    correct. A sample whose canvas is not ``correct`` has no loss of cells, and its row is never
+    that a wide canvas counts no more than a narrow one. The halting head learns, at half the
+    weight, whether all answer cells of a sample are correct. A sample without answer cells counts
+    as correct. A sample whose canvas is not ``correct`` has no loss of cells, and its row is never
     correct for the head.
 
     Args:
         logits: float [B, H, W, V].
         halt_logits: float [B], above 0 where the model predicts that its row is correct.
-        labels: symbol ids, uint8 or int64 [B, H, W].
+        labels: symbol ids, uint8 or int64 [B, H, W]; `IGNORE` at most outside the answer.
         answer: cells that the model fills in, bool [B, H, W].
         loss: a name in `LOSSES`.
         correct: whether the canvas of a sample is upright and correct, bool [B], see
             `trm.training.configs.NegativesConfig`; None: all are.
-        ignored: label of cells that never count.
 
     Returns:
         A dictionary by the names of curves:
@@ -126,30 +121,29 @@ def step_loss(
         halting head predicts an incorrect row, float32 [].
     """
     B, H, W, V = logits.shape
-    labels, answer = labels.reshape(B, H * W), answer.reshape(B, H * W)
-    inside = labels != ignored
-    counted = answer & inside  # [B, H * W]
+    labels, counted = labels.reshape(B * H * W), answer.reshape(B, H * W)
     if correct is not None:
         counted = counted & correct[:, None]
     weights = counted.float()
     # A sample without a counted cell has weight 0 everywhere; the clamp only avoids 0 / 0.
     weights = weights / weights.sum(1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
 
-    cells = logits.reshape(B * H * W, V)
+    cell_logits = logits.reshape(B * H * W, V)
     kept: Tensor | slice = slice(None)
     if logits.device.type == "cpu":
         # An answer is one row of many, so selecting its cells is three times quicker. On a GPU all
         # cells cost nothing, whereas counting the selected ones would wait for the device.
         kept = counted.flatten().nonzero().squeeze(1)
-        cells = cells.index_select(0, kept)  # its gradient is far cheaper than that of cells[kept]
-    targets = labels.flatten()[kept].long()
-    losses = LOSSES[loss](cells.float(), targets, ignore_index=ignored)
+        # The gradient of index_select is far cheaper than that of cell_logits[kept].
+        cell_logits = cell_logits.index_select(0, kept)
+    targets = labels[kept].long()
+    losses = LOSSES[loss](cell_logits.float(), targets)
     learned = B if correct is None else correct.sum().clamp(min=1)
-    lm = ((losses * weights.flatten()[kept]).sum() / learned).float()
+    loss_cells = ((losses * weights.flatten()[kept]).sum() / learned).float()
 
     with torch.no_grad():
         wrong = torch.zeros(B * H * W, dtype=torch.bool, device=logits.device)
-        wrong[kept] = cells.float().argmax(-1) != targets
+        wrong[kept] = cell_logits.float().argmax(-1) != targets
         wrong = wrong.view(B, H * W) & counted
         row_exact = ~wrong.any(1)
         cell_accuracy = 1 - wrong.sum() / counted.sum().clamp(min=1)
@@ -158,8 +152,8 @@ def step_loss(
     halt = F.binary_cross_entropy_with_logits(halt_logits.float(), row_exact.float())
     predicted = (halt_logits > 0) == row_exact
     metrics = {
-        "loss": lm + 0.5 * halt,
-        "loss_cells": lm,
+        "loss": loss_cells + 0.5 * halt,
+        "loss_cells": loss_cells,
         "loss_halting": halt,
         "cell_accuracy": cell_accuracy,
         "row_accuracy": row_exact,
@@ -173,7 +167,7 @@ def step_loss(
     return metrics
 
 
-def stablemax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
+def stablemax_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Cross entropy under the stablemax, one loss per token, in nats.
 
     The stablemax is ``s(x) / sum(s(x))`` with ``s(x) = x + 1`` for ``x >= 0`` and ``1 / (1 - x)``
@@ -183,8 +177,7 @@ def stablemax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = 
 
     Args:
         logits: float [..., V].
-        labels: integers [...].
-        ignore_index: label of tokens with loss 0.
+        labels: integers [...]; `canvas.sequences.IGNORE` has loss 0.
 
     Returns:
         The loss of each token, float64 [...].
@@ -192,12 +185,12 @@ def stablemax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = 
     exact = logits.double()
     # The clamp keeps 1 - x away from 0 where the branch is not taken: no infinite gradient there.
     s = torch.where(exact < 0, 1 / (1 - exact.clamp(max=0)), exact + 1)
-    ignored = labels == ignore_index
+    ignored = labels == IGNORE
     chosen = s.gather(-1, labels.long().masked_fill(ignored, 0).unsqueeze(-1)).squeeze(-1)
     return (s.sum(-1).log() - chosen.log()).masked_fill(ignored, 0.0)
 
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
-    "softmax": partial(F.cross_entropy, reduction="none"),
+    "softmax": partial(F.cross_entropy, reduction="none", ignore_index=IGNORE),
     "stablemax": stablemax_cross_entropy,
 }

@@ -57,10 +57,8 @@ CUSTOM_SCALARS = {
         "confidence, upright and turned": "validation/confidence_(correct|turned)$",
     },
 }
-_OF_ALL = (  # metrics in charts that all modules log
-    *("train/loss", "train/gradient_norm"),
-    *("learning_rate/rest", "speed/samples_per_second"),
-)
+# Metrics in charts that callbacks log for all modules.
+_OF_ALL = ("train/gradient_norm", "learning_rate/rest", "speed/samples_per_second")
 _LONGEST_NAME = 23  # characters of the problem in a title
 _TRACED = 64  # rows traced over supervision steps
 _SHOWN = 96  # samples of a batch that the pictured ones are chosen from
@@ -75,8 +73,9 @@ def writers(trainer: L.Trainer) -> list[SummaryWriter]:
 
 def charts(module: Any) -> dict[str, dict[str, list[Any]]]:
     """Return pages of charts for TensorBoard, without charts that a module logs nothing for."""
-    validated = [f"validation/{metric}" for metric in module.validated_metrics]
-    logged = (*_OF_ALL, *validated, *module.charted)
+    trained = (f"train/{metric}" for metric in module.training_metrics)
+    validated = (f"validation/{metric}" for metric in module.validated_metrics)
+    logged = (*_OF_ALL, *trained, *validated)
     return {
         page: {
             title: ["Multiline", [tags]]

@@ -9,8 +9,8 @@ from torch import nn
 
 from trm.models.iterative import IterativeModel, Loop, map_state, named, unnamed, where
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.training.carry import Carry, carried_step
 from trm.training.configs import DepthConfig
+from trm.training.published_step import Carry, carried_step
 from trm.training.random_bits import random_starts, uniform
 
 

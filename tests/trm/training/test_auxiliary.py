@@ -25,12 +25,12 @@ from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import Loop
 from trm.training.auxiliary import AuxiliaryHeads
-from trm.training.carry import Carry, carried_step
 from trm.training.configs import AuxiliaryConfig, DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule
 from trm.training.optimisers import build_optimizer
-from trm.training.samples import RowStepSamples, SequenceSamples
+from trm.training.published_step import Carry, carried_step
+from trm.training.samples import DrawnProblems, RowStepSamples, SequenceSamples
 from trm.training.step import Objective, fresh_step
 
 TASK = Multiplication("standard", digits_a=(1, 3), digits_b=(1, 3))
@@ -81,12 +81,13 @@ def classes_by_label(batch: dict[str, Any]) -> list[np.ndarray]:
 
 def test_classes_are_those_of_long_multiplication():
     """47 x 36, as in `canvas.cells.rules.standard`: 282, 1410, and their sum 1692."""
-    drawing = TASK.canvas_layout.draw_worked(Problems.from_ints([(47, 36)]), 6, 6)
+    problem = Problems.from_ints([(47, 36)])
+    drawing = TASK.canvas_layout.draw_worked(problem, 6, 6)
     names = {"multiplicand": 1.0, "multiplier": 1.0, "carry": 1.0, "sum": 1.0, "sum_carry": 1.0}
     data = RowStepSamples(TASK, Canvas(6, 6), "train", 0, 1, 1, auxiliary=AuxiliaryConfig(names))
     whole = Insertion.random(drawing, (0, 0), np.zeros((1, 0), dtype=np.uint64))
-    step = np.array([1])
-    maps = dict(zip(names, data._auxiliary(drawing, whole, 0, step), strict=True))
+    drawn = DrawnProblems(problem, drawing, whole, data.keys([0]))
+    maps = dict(zip(names, data._auxiliary(drawn, np.array([1])), strict=True))
     row, end = int(drawing.canvas_row(1)[0]), int(drawing.left[0] + drawing.widths[0])
     tens = {name: int(of[0, row, end - 2]) for name, of in maps.items()}  # 3 x 7 = 21, 8 + 1 = 9
     assert tens == {"multiplicand": 8, "multiplier": 4, "carry": 3, "sum": 10, "sum_carry": 1}

@@ -381,7 +381,7 @@ def test_validated_training_problems_are_the_first_drawn():
 def test_a_curriculum_may_end_at_a_share_of_the_run():
     stages = Curriculum(STAGED, [Stage(0.5, dict(STAGES[0].task))])
     tasks = [stages.at(epoch, 4) for epoch in range(4)]
-    assert tasks[:2] == [stages.tasks[0]] * 2
+    assert tasks[:2] == [stages.stages[0][1]] * 2
     assert tasks[2:] == [STAGED] * 2
     data = module(task=STAGED, curriculum=[Stage(0.5, dict(STAGES[0].task))])
     data.trainer = SimpleNamespace(world_size=1, global_rank=0, lightning_module=None, max_epochs=9)

@@ -32,7 +32,6 @@ from trm.solving.rows import Prediction
 from trm.solving.teacher_forced import teacher_forced
 from trm.training import GPTModule, IterativeModule
 from trm.training.auxiliary import AuxiliaryHeads
-from trm.training.carry import carried_step
 from trm.training.configs import AuxiliaryConfig, DepthConfig, NegativesConfig
 from trm.training.data import CanvasDataModule
 from trm.training.negatives import (
@@ -42,6 +41,7 @@ from trm.training.negatives import (
     random_kinds,
     with_own_rows,
 )
+from trm.training.published_step import carried_step
 from trm.training.samples import RowStepSamples
 from trm.training.step import LOSSES, Objective, fresh_step, step_loss
 

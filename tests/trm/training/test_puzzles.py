@@ -528,7 +528,7 @@ def test_a_module_is_set_up_where_a_loader_is_given_alone():
     module = PuzzleModule(network, **parts)
     module.trainer = Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
     module.setup("test")
-    assert "train/negatives_rejected" not in module.charted
+    assert "negatives_rejected" not in module.training_metrics
 
 
 def test_held_out_groups_are_never_drawn(arrays):

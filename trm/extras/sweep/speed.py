@@ -98,7 +98,7 @@ def stages_of(cli: TrainingCLI) -> list[tuple[float, float]]:
     Raises:
         ValueError: stages end at epochs, although the run's length is to be measured.
     """
-    ends = list(cli.datamodule.curriculum.ends)
+    ends = [end for end, _ in cli.datamodule.curriculum.stages]
     if isinstance(cli.model, IterativeModule):
         ends += [stage.until for stage in cli.model.depth.stages]
     if late := [end for end in ends if end >= 1]:
@@ -162,8 +162,7 @@ def _measure(words: list[str], case: Measured, begin: float, seconds: float) -> 
         depth, cycles = module.depth.at(begin, 1)
         stage = replace(CycleStage(_EPOCHS), **cycles)  # type: ignore[arg-type]
         module.depth = replace(depth, stages=[stage])
-    task, data.curriculum = data.curriculum.at(begin, 1), Curriculum(data.task)
-    data.curriculum.task = task
+    data.curriculum = Curriculum(data.curriculum.at(begin, 1))
     clock = _StepTimer(not case.compiled, seconds)
     callbacks: Any = cli.trainer.callbacks  # type: ignore[attr-defined]
     kept = [one for one in callbacks if not isinstance(one, _LEFT_OUT)]

@@ -1,4 +1,4 @@
-"""A training step as in the published TRM: the state is carried over from batch to batch.
+"""The training step of the published TRM: states are carried over from batch to batch.
 
 One supervision step is taken in each training step, and samples are replaced as they halt
 (Jolicoeur-Martineau 2025, "Less is more: recursive reasoning with tiny networks"; after the ACT
@@ -74,10 +74,10 @@ def carried_step(
     steps, most = torch.where(halted, 0, carry.steps) + 1, depth.halt_max_steps
     halts = steps >= most
     if most > 1:
-        draw = uniform(batch["seeds"], 2 * steps)
+        chance = uniform(batch["seeds"], 2 * steps)
         least = 2 + uniform(batch["seeds"], 2 * steps + 1) * (most - 1)
         confident = halt_logits.detach() > 0
-        halts |= confident & ((steps >= least.floor()) | (draw >= depth.exploration))
+        halts |= confident & ((steps >= least.floor()) | (chance >= depth.exploration))
     state = {name: part.detach() for name, part in named(loop.state).items()}
     metrics = objective.metrics(loop, (logits, halt_logits), batch)
     return metrics, Carry(state, steps, halts, batch)
