@@ -20,7 +20,6 @@ speeds.
 import argparse
 import gc
 import os
-import re
 import signal
 import statistics
 import subprocess
@@ -47,6 +46,7 @@ from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
 from trm.runtime.devices import cores
 from trm.runtime.flops import counted_flops, known_peak
+from trm.runtime.limits import lacks_memory
 from trm.runtime.precision import cpu_multiplies_bfloat16
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
@@ -116,10 +116,9 @@ class Report:
 
 def in_few_words(error: Exception) -> str:
     """Describe an error in the cell of a table."""
-    text = " ".join(str(error).split())
-    no_memory = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    if no_memory or re.search("out of memory|can't allocate memory", text):
+    if lacks_memory(error):
         return OUT_OF_MEMORY
+    text = " ".join(str(error).split())
     return safe(f"failed: {type(error).__name__}: {text[:100]}")
 
 

@@ -10,6 +10,7 @@ import argparse
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,26 +127,26 @@ def run(args: Arguments) -> int:
     with progress(args.quiet):
         patching = None if args.patch is None else _patched(args, solver, row)
         report("solving", 0, 1)
-        watched = _watch(args, solver, drawing, row)
+        watched = _watch(args, solver, drawing, row, cell)
         if args.cell and by_row:
             check_token(solver.predictor.model, watched.canvas, cell)
         make_folder(Path(args.output))
-        draw: dict[str, Callable[[], Figure | None]] = {
-            "rows": lambda: _rows(watched),
-            "settled": lambda: _settled(watched),
-            "attention": lambda: _attention(watched, cell),
-            "signals": lambda: _signals(watched),
+        draw: dict[str, Callable[[Watched], Figure | None]] = {
+            "rows": _rows,
+            "settled": _settled,
+            "attention": _attention,
+            "signals": _signals,
         }
         if args.lens:
-            draw["lens"] = lambda: _lens(watched)
+            draw["lens"] = _lens
         if args.saliency:
-            draw["saliency"] = lambda: _saliency(watched, cell)
+            draw["saliency"] = _saliency
         if patching is not None:
-            draw["patch"] = lambda: _patch(args, watched, patching)
+            draw["patch"] = partial(_patch, args.patch, patching)
         figures = {}
         for done, (name, figure_of) in enumerate(draw.items()):
             report("drawing pictures", done, len(draw))
-            if (figure := figure_of()) is not None:
+            if (figure := figure_of(watched)) is not None:
                 figures[name] = figure
         _save(Path(args.output), watched, figures)
     _show(args, watched, figures)
@@ -159,6 +160,7 @@ class Watched:
     solver: Solver
     drawing: WorkedDrawing
     row: int  # the inspected one, from 0
+    cell: tuple[int, int]  # whose attention or saliency is shown, from 0
     solution: Solution
     moments: list[Moment]
     steps: RowSteps  # inputs and labels of each row, built on the rows that the model wrote
@@ -184,7 +186,9 @@ class Watched:
         return [f"{self.name}   row {k + 1} of {number}" for k in range(number)]
 
 
-def _watch(args: Arguments, solver: Solver, drawing: WorkedDrawing, row: int) -> Watched:
+def _watch(
+    args: Arguments, solver: Solver, drawing: WorkedDrawing, row: int, cell: tuple[int, int]
+) -> Watched:
     """Solve the problem and record every moment."""
     from trm.solving.watching import solve_watched
 
@@ -201,7 +205,7 @@ def _watch(args: Arguments, solver: Solver, drawing: WorkedDrawing, row: int) ->
     labels = np.where(answer, drawing.truth, met)
     steps = RowSteps(met, labels, answer, np.zeros(number, np.int64), np.arange(number))
     name = solver.task.names(problems)[0].replace("x", "×")
-    return Watched(solver, drawing, row, solution, moments, steps, name)
+    return Watched(solver, drawing, row, cell, solution, moments, steps, name)
 
 
 def _above(solution: Solution, drawing: WorkedDrawing, answer: np.ndarray) -> np.ndarray:
@@ -242,12 +246,12 @@ def _settled(watched: Watched) -> Figure | None:
     return settled_figure(watched.solution.canvas, truth, settled, title, unit)
 
 
-def _attention(watched: Watched, cell: tuple[int, int]) -> Figure | None:
+def _attention(watched: Watched) -> Figure | None:
     """Draw the attention of one cell; None: the model has none between cells."""
     from trm.extras.analysis.inspection_figures import attention_figure
     from trm.extras.analysis.record import cell_attention
 
-    predictor, canvas = watched.solver.predictor, watched.canvas
+    predictor, canvas, cell = watched.solver.predictor, watched.canvas, watched.cell
     if predictor.fills != "row":
         return None
     step = int(watched.used[watched.row])
@@ -307,14 +311,14 @@ def _lens(watched: Watched) -> Figure:
     return lens_figure(lens, canvas, truth, title)
 
 
-def _saliency(watched: Watched, cell: tuple[int, int]) -> Figure:
+def _saliency(watched: Watched) -> Figure:
     """Draw how much each cell counts for the symbol of one cell."""
     from canvas.picture import for_people
     from trm.extras.analysis.inspection_figures import saliency_figure
     from trm.extras.analysis.lens import some_steps
     from trm.extras.analysis.saliency import explain
 
-    steps = some_steps(max(1, int(watched.used[watched.row])))[-_EXPLAINED:]
+    steps, cell = some_steps(max(1, int(watched.used[watched.row])))[-_EXPLAINED:], watched.cell
     found = explain(watched.solver.predictor, watched.canvas, cell, steps)
     symbol = for_people(found.symbol).strip() or "blank"
     place = f"canvas row {cell[0] + 1}, column {cell[1] + 1}"
@@ -330,12 +334,12 @@ def _saliency(watched: Watched, cell: tuple[int, int]) -> Figure:
     return saliency_figure(found, f"{watched.name}: saliency for {symbol} in {place}")
 
 
-def _patch(args: Arguments, watched: Watched, patching: Patching) -> Figure:
+def _patch(problem: str, patching: Patching, watched: Watched) -> Figure:
     """Draw the effects of another problem's activations."""
     from trm.extras.analysis.inspection_figures import patching_figure
 
     task, row = watched.solver.task, watched.row
-    second = task.names(task.parsed([args.patch]))[0]
+    second = task.names(task.parsed([problem]))[0]
     both = watched.name, second.replace("x", "×")
 
     one, other = patching.differences

@@ -7,6 +7,7 @@ A configuration is code: Lightning imports and calls the classes in it.
 """
 
 import re
+from collections.abc import Iterator
 from copy import deepcopy
 from difflib import get_close_matches
 from functools import lru_cache
@@ -129,12 +130,19 @@ def config_of_run(name: str) -> dict[str, Any]:
 def reads_arrays(words: list[str]) -> bool:
     """Return whether a training command is about a folder of arrays, by its configs and options."""
     found = any(word.partition("=")[0] == "--data.folder" for word in words)
-    for before, word in pairwise(["", *words]):
-        option = _JOINED if word.startswith(_JOINED) else ""
-        if (option or before in _OPTIONS) and Path(name := word.removeprefix(option)).is_file():
+    for _, _, name in _configs(words):
+        if Path(name).is_file():
             data = read_config(Path(name)).get("data")
             found = found or (isinstance(data, dict) and "folder" in data)
     return found
+
+
+def _configs(words: list[str]) -> Iterator[tuple[int, str, str]]:
+    """Yield the index of each word with a config, the option that begins it, and the name."""
+    for i, (before, word) in enumerate(pairwise(["", *words])):
+        option = _JOINED if word.startswith(_JOINED) else ""
+        if option or before in _OPTIONS:
+            yield i, option, word.removeprefix(option)
 
 
 def check_call(words: list[str]) -> list[str]:
@@ -148,13 +156,11 @@ def check_call(words: list[str]) -> list[str]:
     if {"-h", "--help"} & set(words):
         return words
     checked = list(words)
-    for i, (before, word) in enumerate(pairwise(words), start=1):
-        option = _JOINED if word.startswith(_JOINED) else ""
-        if option or before in _OPTIONS:
-            if not (name := word.removeprefix(option)):
-                raise ValueError("the name after --config is empty: give a file")
-            config_of_run(name)
-            checked[i] = f"{option}{find_config(name)}"
+    for i, option, name in _configs(words):
+        if not name:
+            raise ValueError("the name after --config is empty: give a file")
+        config_of_run(name)
+        checked[i] = f"{option}{find_config(name)}"
     if not any(word.startswith(("--model", *_OPTIONS)) for word in words):
         raise ValueError(f"give a config, as in `trm {words[0]} --config quickstart`")
     return checked
