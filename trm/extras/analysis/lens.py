@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from canvas.symbols import MASK
-from trm.extras.analysis.record import SequenceRecorder, Site, StepRecorder, check_cells
+from trm.extras.analysis.record import SequenceRecorder, StepRecorder, Visits, check_cells
 from trm.models.iterative import named
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.families import family_of
@@ -69,7 +69,7 @@ def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) 
         decoded = decoder.run(decoder.states()).values.items()
         found = [(s.name, model.head(model.norm(decoder.on_canvas(x)))) for s, (x,) in decoded]
     else:
-        recorder, sites = StepRecorder(model, canvas[None], max(steps)), dict[str, Site]()
+        recorder, sites = StepRecorder(model, canvas[None], max(steps)), dict[str, Visits]()
         for step, state in zip(sorted(steps), recorder.states(sorted(steps)), strict=True):
             for update, of_update in recorder.layers(step).items():
                 if update == model.updates[-1]:

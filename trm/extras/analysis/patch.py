@@ -90,7 +90,7 @@ def patch(
     recorder, canvases, grid = open_pair(predictor, inputs, labels, steps)
     sites = recorder.heads() if heads else []
     if not heads:
-        sites = [*recorder.input_sites(), *recorder.states(sorted(steps))]
+        sites = [*recorder.inputs(), *recorder.states(sorted(steps))]
         shown = np.linspace(0, len(sites) - 1, min(len(sites), _SITES))  # with the first and last
         sites = [sites[i] for i in shown.round().astype(int)]
     base, (rows, columns) = recorder.run(sites), np.nonzero(scored)

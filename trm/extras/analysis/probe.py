@@ -30,7 +30,7 @@ from canvas.problems import Problems
 from canvas.sampling import sample
 from trm.evaluation.grid_cells import fitted, region_of, size_name
 from trm.evaluation.statistics import Share, bootstrap
-from trm.extras.analysis.record import SequenceRecorder, Site, StepRecorder, check_cells
+from trm.extras.analysis.record import SequenceRecorder, StepRecorder, Visits, check_cells
 from trm.models.context import Context
 from trm.models.iterative import named
 from trm.runtime.progress import report
@@ -110,7 +110,7 @@ def observe(
     model = predictor.model
     if family_of(model).reads_sequences:
         decoder = SequenceRecorder(model, inputs)
-        sites = {FeaturePlace(INPUT, 0): Site(INPUT, ("blocks.0.input",), frozenset({1}))}
+        sites = {FeaturePlace(INPUT, 0): Visits(INPUT, ("blocks.0.input",), frozenset({1}))}
         sites |= {FeaturePlace(BLOCKS, n): site for n, site in enumerate(decoder.states(), start=1)}
         values = decoder.run([*sites.values()]).values
         read = {point: values[site][0][:, decoder.writers] for point, site in sites.items()}
@@ -118,7 +118,7 @@ def observe(
     recorder = StepRecorder(model, inputs, max(steps))
     tensors = [*named(recorder.initial)]
     found: dict[
-        FeaturePlace, tuple[Site, int]
+        FeaturePlace, tuple[Visits, int]
     ] = {}  # site, and number of the tensor among its values
     for step, state in zip(sorted(steps), recorder.states(sorted(steps)), strict=True):
         for name, passed in recorder.layers(step).items() if layers else ():
@@ -261,8 +261,8 @@ class ProbeScore:
 
     size: str
     subtask: str
-    site: str  # name of a `trm.extras.analysis.probe.Point`
-    step: int  # step of that point
+    site: str  # name of a `FeaturePlace`
+    step: int  # step of that place
     probe: Count
     majority: Count  # accuracy of the class that is most frequent in training
 

@@ -1,8 +1,8 @@
 """Runs of a model of any family on canvases, with values recorded and replaced at its sites.
 
-A `Site` is a group of visits of a model's named sites (`trm.models.hooks`), as analyses print it. A
-`Recorder` holds a model and canvases, lists the sites of the model's family, and runs the model any
-number of times. A `Record` has the values at the sites, and the logits.
+`Visits` are some visits of a model's named sites (`trm.models.hooks`), under the name that analyses
+print. A `Recorder` holds a model and canvases, lists the visits of the model's family, and runs the
+model any number of times. A `Record` has the values of visits, and the logits.
 """
 
 from abc import ABC, abstractmethod
@@ -27,8 +27,8 @@ from trm.solving.families import CELL_STATES, family_of
 OUTPUT, ATTENTION, HEADS = "output", "attention", "heads"  # of blocks, see `trm.models.hooks`
 
 
-class Site(NamedTuple):
-    """Visits of named sites of a model, under one name."""
+class Visits(NamedTuple):
+    """Some visits of named sites of a model, under one name."""
 
     name: str  # as printed, like ``z_H, layer 1``
     of: tuple[str, ...]  # see `trm.models.hooks.sites`
@@ -36,19 +36,19 @@ class Site(NamedTuple):
     turns: frozenset[int] | None = None  # passes through the blocks in a step; None: all
 
     def includes(self, visit: Visit) -> bool:
-        """Return whether a visit belongs to the site."""
+        """Return whether a visit is among these."""
         within = self.steps is None or visit.step in self.steps
         return visit.site in self.of and within and (self.turns is None or visit.turn in self.turns)
 
 
-# (site, number of its earlier values in this run, value) → replacement of the same shape.
-Change = Callable[[Site, int, Tensor], Tensor]
+# (visits, number of their earlier values in this run, value) → replacement of the same shape.
+Change = Callable[[Visits, int, Tensor], Tensor]
 
 
 class Record(NamedTuple):
     """One run of a model."""
 
-    values: dict[Site, list[Tensor]]  # values of each site, visit by visit, after the change
+    values: dict[Visits, list[Tensor]]  # visit by visit, after the change
     # [N, H, W, V], for the symbol of each cell; in a GPT, at the token that writes the cell.
     logits: Tensor
 
@@ -72,12 +72,12 @@ class Recorder(ABC):
     states_named: Sequence[str] = ()  # tensors of the state; empty: the model has none
     each: str  # word for a layer
 
-    def layers(self, step: int | None = None) -> dict[str, list[Site]]:
-        """Return sites of each layer's output in the last pass of each update.
+    def layers(self, step: int | None = None) -> dict[str, list[Visits]]:
+        """Return the visits of each layer's output in the last pass of each update.
 
         They cover one step (from 1), or all steps (None).
         """
-        return self._sites(OUTPUT, step, slice(-1, None))
+        return self._of_kind(OUTPUT, step, slice(-1, None))
 
     def attention(self, step: int | None = None) -> dict[str, Tensor]:
         """Return the attention weights of all layers in the passes of `layers`, by update.
@@ -85,36 +85,36 @@ class Recorder(ABC):
         They are float32 [layers, B, heads, S, S] on the CPU, a prefix included. The result is
         empty for a model without attention between cells.
         """
-        by_update = self._sites(ATTENTION, step, slice(-1, None))
+        by_update = self._of_kind(ATTENTION, step, slice(-1, None))
         values = self.run([*chain(*by_update.values())]).values
         return {
-            name: torch.stack([values[site][0] for site in found]).cpu()
+            name: torch.stack([values[one][0] for one in found]).cpu()
             for name, found in by_update.items()
             if found
         }
 
-    def heads(self) -> list[Site]:
-        """Return sites of the output of all heads, [B, heads, S, D / heads], in all steps.
+    def heads(self) -> list[Visits]:
+        """Return the visits of the output of all heads, [B, heads, S, D / heads], in all steps.
 
         Raises:
             ValueError: the model has no attention between cells, or no `updates`.
         """
-        if found := [*chain(*self._sites(HEADS).values())]:
+        if found := [*chain(*self._of_kind(HEADS).values())]:
             return found
         raise ValueError(
             f"the heads of {type(self.model).__name__} cannot be patched: it has no attention "
             "between cells, or does not declare its updates. Patch cells"
         )
 
-    def input_sites(self) -> list[Site]:
-        """Return the site of the embedded symbols, if the model has one."""
+    def inputs(self) -> list[Visits]:
+        """Return the visit of the embedded symbols, if the model has one."""
         names = [name for name in ("embed", "embed_tokens") if name in sites(self.model)]
-        return [Site("input", (name,)) for name in names]
+        return [Visits("input", (name,)) for name in names]
 
-    def _sites(
+    def _of_kind(
         self, kind: str, step: int | None = None, which: slice = slice(None)
-    ) -> dict[str, list[Site]]:
-        """Return sites of one kind in each layer, in the selected passes of each update."""
+    ) -> dict[str, list[Visits]]:
+        """Return visits of one kind in each layer, in the selected passes of each update."""
         layers, known = range(len(getattr(self.model, "layers", ()))), sites(self.model)
         names = {n: name for n in layers if (name := f"blocks.{n}.{kind}") in known}
         found = {}
@@ -122,14 +122,14 @@ class Recorder(ABC):
             steps, passes = self._visited(update, step, frozenset(turns[which]))
             start = f"{update}, {self.each}" if len(self.updates) > 1 else self.each
             found[update] = [
-                Site(f"{start} {n + 1}", (name,), steps, passes) for n, name in names.items()
+                Visits(f"{start} {n + 1}", (name,), steps, passes) for n, name in names.items()
             ]
         return found
 
     def _visited(
         self, update: str, step: int | None, turns: frozenset[int]
     ) -> tuple[frozenset[int] | None, frozenset[int] | None]:
-        """Return the steps and the passes of an update's sites."""
+        """Return the steps and the passes of an update's visits."""
         return None if step is None else frozenset({step}), turns
 
     def by_token(self, name: str, value: Tensor) -> Tensor:
@@ -139,32 +139,32 @@ class Recorder(ABC):
     @torch.no_grad()
     def run(
         self,
-        chosen: Sequence[Site],
+        chosen: Sequence[Visits],
         samples: Sequence[int] | None = None,
         change: Change | None = None,
     ) -> Record:
-        """Run the model on N of the canvases, or all; record values at sites after ``change``."""
-        earlier = Counter[Site]()
+        """Run the model on N of the canvases, or all; record values after ``change``."""
+        earlier = Counter[Visits]()
 
         def edit(value: Tensor, visit: Visit) -> Tensor:
             assert change is not None
-            for site in chosen:
-                if site.includes(visit):
-                    value = change(site, earlier[site], value)
-                    earlier[site] += 1
+            for one in chosen:
+                if one.includes(visit):
+                    value = change(one, earlier[one], value)
+                    earlier[one] += 1
             return value
 
-        names = [*dict.fromkeys(chain(*(site.of for site in chosen)))]
+        names = [*dict.fromkeys(chain(*(one.of for one in chosen)))]
         with record(
             self.model,
             names,
             hooks=[] if change is None else [(name, edit) for name in names],
-            visits=lambda visit: any(site.includes(visit) for site in chosen),
+            visits=lambda visit: any(one.includes(visit) for one in chosen),
             states=self.states_named,
         ) as cache:
             logits = self.logits(samples)
         recorded = [*cache.each()]
-        values = {site: [v for visit, v in recorded if site.includes(visit)] for site in chosen}
+        values = {one: [v for visit, v in recorded if one.includes(visit)] for one in chosen}
         return Record(values, logits)
 
     @standard_settings()
@@ -200,10 +200,10 @@ class StepRecorder(Recorder):
             self.cells = self.context.cells
         self.length = self.cells.shape[1]
 
-    def states(self, steps: Sequence[int]) -> list[Site]:
-        """Return sites of the state after each of these supervision steps."""
+    def states(self, steps: Sequence[int]) -> list[Visits]:
+        """Return the visits of the state after each of these supervision steps."""
         names = tuple(self.states_named)
-        return [Site(f"step {step}", names, frozenset({step})) for step in steps]
+        return [Visits(f"step {step}", names, frozenset({step})) for step in steps]
 
     def by_token(self, name: str, value: Tensor) -> Tensor:
         """Return the value as [B, S, D], without a prefix.
@@ -255,8 +255,8 @@ class SequenceRecorder(Recorder):
         )
         self.updates = {name: [loop] for loop, name in enumerate(names, start=1)}
 
-    def states(self, steps: Sequence[int] = ()) -> list[Site]:
-        """Return sites of the output of each block in each loop; ``steps`` is ignored."""
+    def states(self, steps: Sequence[int] = ()) -> list[Visits]:
+        """Return the visits of the output of each block in each loop; ``steps`` is ignored."""
         return [*chain(*self.layers().values())]
 
     def on_canvas(self, value: Tensor) -> Tensor:

@@ -131,7 +131,7 @@ class _Run(NamedTuple):
 
     def embedded(self) -> Tensor:
         """Return the embedded symbols, float32 [S, D]."""
-        found = self.recorder.run(sites := self.recorder.input_sites()).values[sites[0]][0]
+        found = self.recorder.run(sites := self.recorder.inputs()).values[sites[0]][0]
         return self.recorder.by_token(sites[0].name, found)[0].float()
 
     def gradients(self, embedded: Tensor, symbol: int) -> tuple[Tensor, Tensor]:
@@ -203,5 +203,5 @@ def _sequence(
 
 def _reading(recorder: Recorder, embedded: Tensor) -> AbstractContextManager[object]:
     """Return a context in which a recorder's model reads other embeddings, [B, S, D]."""
-    site = recorder.input_sites()[0].of[0]
+    site = recorder.inputs()[0].of[0]
     return record(recorder.model, [], hooks=[(site, lambda *_: embedded)])

@@ -161,7 +161,7 @@ def test_the_effect_is_the_share_of_the_logit_difference(gpt, heads):
     found = patch(gpt.predictor, inputs, labels, heads=heads)
     row, column = np.argwhere(found.scored)[-1].tolist()
     recorder, _, grid = open_pair(gpt.predictor, inputs, labels, STEPS)
-    sites = recorder.heads() if heads else [*recorder.input_sites(), *recorder.states()]
+    sites = recorder.heads() if heads else [*recorder.inputs(), *recorder.states()]
     site = next(one for one in sites if one.name == found.sites[2])
     base = recorder.run([site])
     place = (0,) if heads else (row, column)

@@ -50,7 +50,7 @@ def test_a_record_changes_nothing_and_has_a_value_per_call():
     before = mine(tokens, steps=2)
     recorder = StepRecorder(mine, canvases(), 2)
     sites = [site for of_update in recorder.layers().values() for site in of_update]
-    found = recorder.run([*recorder.input_sites(), *sites, *recorder.states([1, 2])])
+    found = recorder.run([*recorder.inputs(), *sites, *recorder.states([1, 2])])
     assert torch.equal(found.logits, before[0])
     assert [len(found.values[site]) for site in sites] == [2] * len(sites)
     assert torch.equal(mine(tokens, steps=2)[0], before[0])
