@@ -62,7 +62,7 @@ def _work_through(args: Arguments, study: "Study") -> int:
 
     import torch
 
-    from trm.extras.sweep.budget import Budget, Worker, share_of
+    from trm.extras.sweep.budget import Worker, share_of
     from trm.extras.sweep.report import PAGE, changes, write_report
     from trm.extras.sweep.runs import Jobs, Run, plan
     from trm.runtime.devices import cores
@@ -116,8 +116,8 @@ def _work_through(args: Arguments, study: "Study") -> int:
     write_report(jobs)
     try:
         if timed:
-            budget = Budget(output, args.minutes, begun)
-            Worker(jobs, budget, say, (devices or [""])[0]).work()
+            worker = Worker(jobs, args.minutes, begun, say, (devices or [""])[0])
+            worker.work()
         else:
             jobs.work(say, at_once, devices)
     finally:  # no run is active any more, also after an interrupt
@@ -129,7 +129,7 @@ def _work_through(args: Arguments, study: "Study") -> int:
     if missing := len(jobs.left()):
         console.print(f"{missing} of {runs} runs are not done: the report gives the reasons")
     if timed and missing and not any(state.error for state in jobs.states.values()):
-        used = f"{max(0.0, budget.used) / 60:,.1f} of {args.minutes:g} minutes are used"
+        used = f"{max(0.0, worker.used) / 60:,.1f} of {args.minutes:g} minutes are used"
         console.print(f"{used}; the same command with more --minutes continues")
         return 0
     return 1 if missing else 0

@@ -49,7 +49,7 @@ def test_a_dry_run_starts_nothing_and_a_busy_folder_is_refused(command, study, t
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_study_is_run_printed_and_kept(command, study, tmp_path, monkeypatch):
-    def submit(jobs, run, words, device):  # in this process, one after the other
+    def submit(jobs, run, words, device, module):  # in this process, one after the other
         log = jobs.folder(run) / "log.txt"
         with log.open("a") as file, redirect_stdout(file), redirect_stderr(file):
             code = cli.run(words)
@@ -118,5 +118,5 @@ def test_runs_end_with_the_command_whatever_ends_it(tmp_path, monkeypatch):
     run = Run(Setting("a", {}, "debug", ()), 0)
     jobs = Jobs(tmp_path, Study((run.setting,)))
     jobs.folder(run).mkdir(parents=True)
-    jobs._submit(run, ["fit"], "3")
+    jobs._submit(run, ["fit"], "3", "trm")
     assert started[0].items() >= {ENDS_WITH: str(os.getpid()), "CUDA_VISIBLE_DEVICES": "3"}.items()

@@ -85,7 +85,7 @@ def here(monkeypatch):
     """
     told = SimpleNamespace(stages=[], fits=[], stop=None, now=0.0)
 
-    def submit(jobs, run, words, device, module="trm"):
+    def submit(jobs, run, words, device, module):
         told.stages.append(f"{run.setting.name} {jobs.stages[run]}")
         told.now += 1
         if words[0] == "fit":

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from operator import le
-from pathlib import Path
+from subprocess import TimeoutExpired
 
 from pydantic import TypeAdapter
 
@@ -38,35 +38,6 @@ _POLL, _WRITE = 0.2, 5.0  # seconds between two polls of a process, and two writ
 _PATIENCE = 20.0  # seconds that a process gets to end
 
 
-class Budget:
-    """Seconds of a study, over all calls, and how they are used up.
-
-    Args:
-        output: folder of the study.
-        minutes: of all calls together.
-        begun: start of this call, by `time.monotonic`.
-    """
-
-    def __init__(self, output: Path, minutes: float, begun: float) -> None:
-        self.file, self.total, self._begun = output / _BUDGET, 60 * minutes, begun
-        before = (read_object(self.file) or {}).get("seconds", 0.0)
-        self._before = before if isinstance(before, float) else 0.0
-
-    @property
-    def used(self) -> float:
-        """Seconds used so far."""
-        return self._before + time.monotonic() - self._begun
-
-    @property
-    def left(self) -> float:
-        """Seconds that are left; below 0: none are."""
-        return self.total - self.used
-
-    def write(self) -> None:
-        """Write the seconds used so far."""
-        write_json(self.file, {"seconds": self.used})
-
-
 def speed_of(jobs: Jobs, run: Run) -> Speed | None:
     """Return the measured speed of a run; None: it was not measured."""
     file = jobs.folder(run) / "speed.json"
@@ -80,11 +51,12 @@ def share_of(study: Study, setting: Setting) -> float:
 
 
 class Worker:
-    """Works on the runs of a study until the budget is used up.
+    """Works on the runs of a study until its budget of seconds, over all calls, is used up.
 
     Args:
         jobs: the runs, after `Jobs.begin`.
-        budget: the time.
+        minutes: of all calls together.
+        begun: start of this call, by `time.monotonic`.
         say: called with a run and a text about it, its stage, or the epochs that fit.
         device: a GPU by its name for CUDA_VISIBLE_DEVICES; empty: any.
     """
@@ -92,28 +64,38 @@ class Worker:
     def __init__(
         self,
         jobs: Jobs,
-        budget: Budget,
+        minutes: float,
+        begun: float,
         say: Callable[[Run, str], None],
         device: str = "",
     ) -> None:
-        self.jobs, self.budget, self.say, self.device = jobs, budget, say, device
+        self.jobs, self.total, self.say, self.device = jobs, 60 * minutes, say, device
+        self._begun, self._file = begun, jobs.output / _BUDGET
+        before = (read_object(self._file) or {}).get("seconds", 0.0)
+        self._before = before if isinstance(before, float) else 0.0
+
+    @property
+    def used(self) -> float:
+        """Seconds used so far, over all calls."""
+        return self._before + time.monotonic() - self._begun
+
+    def _write(self) -> None:
+        """Write the seconds used so far."""
+        write_json(self._file, {"seconds": self.used})
 
     def work(self) -> None:
         """Give every run its own time, then the time that is left to those that are not done."""
         try:
             for own_time in (True, False):
                 for run in self.jobs.left():
-                    seconds, state = self.budget.left, self.jobs.states[run]
+                    seconds, state = self.total - self.used, self.jobs.states[run]
                     if own_time:
-                        own = (
-                            self.budget.total * share_of(self.jobs.study, run.setting)
-                            - state.seconds
-                        )
-                        seconds = min(seconds, own)
+                        own = self.total * share_of(self.jobs.study, run.setting)
+                        seconds = min(seconds, own - state.seconds)
                     if seconds > 0 and not state.error:
                         self._turn(run, time.monotonic() + seconds)
         finally:
-            self.budget.write()
+            self._write()
 
     def _turn(self, run: Run, end: float) -> None:
         """Work on a run until the time ``end``, by `time.monotonic`."""
@@ -278,15 +260,20 @@ class Worker:
                 if clock - written > _WRITE:
                     written = clock
                     jobs.write(run)
-                    self.budget.write()
+                    self._write()
             in_time = job.poll() is not None
         finally:  # also if this process is ended
             if job.poll() is None:
-                jobs.end(job, _PATIENCE)
+                job.terminate()
+                try:
+                    job.wait(_PATIENCE)
+                except TimeoutExpired:
+                    job.kill()
+                    job.wait()
                 jobs.stages.pop(run)
             state.seconds += time.monotonic() - clock
             jobs.write(run)
-            self.budget.write()
+            self._write()
         if in_time:
             jobs.ended(run, job.returncode)
             if stage != _MEASURES or state.error:

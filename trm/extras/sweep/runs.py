@@ -24,7 +24,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from subprocess import DEVNULL, STDOUT, Popen, TimeoutExpired
+from subprocess import DEVNULL, STDOUT, Popen
 from typing import Any
 
 import torch
@@ -358,18 +358,7 @@ class Jobs:
         self.write(run)
         if words[0] == "evaluate":  # an earlier grid may be of another checkpoint
             self.grid(stage.removeprefix(_EVALUATING), run).unlink(missing_ok=True)
-        more = () if module == "trm" else (module,)
-        return self._submit(run, words, device, *more)
-
-    @staticmethod
-    def end(job: Popen[bytes], patience: float | None = None) -> None:
-        """End a process, at once if it has not ended after ``patience`` seconds."""
-        job.terminate()
-        try:
-            job.wait(patience)
-        except TimeoutExpired:
-            job.kill()
-            job.wait()
+        return self._submit(run, words, device, module)
 
     def next(self, run: Run) -> tuple[str, list[str]] | None:
         """Return the next stage of a run and its arguments of `trm`; None: there is none now."""
@@ -421,7 +410,7 @@ class Jobs:
         names = (f"{name}.ckpt", "last.ckpt") if name == "best" else (f"{name}.ckpt",)
         return find_checkpoint(self.folder(run), names)
 
-    def _submit(self, run: Run, words: list[str], device: str, module: str = "trm") -> Popen[bytes]:
+    def _submit(self, run: Run, words: list[str], device: str, module: str) -> Popen[bytes]:
         """Start a module with these arguments; its output is appended to the run's log."""
         environment = os.environ | {ENDS_WITH: str(os.getpid())}
         if device:

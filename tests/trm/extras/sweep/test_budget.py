@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from trm.extras.sweep.budget import Budget, Worker
+from trm.extras.sweep.budget import Worker
 from trm.extras.sweep.runs import Jobs
 from trm.extras.sweep.speed import Measured, Speed
 from trm.extras.sweep.study import Setting, Study
@@ -24,7 +24,7 @@ def test_the_epochs_that_fit_are_the_length_of_a_run(tmp_path):
     study = Study((Setting("a", {}, "debug", ()),), checkpoint="last")
     jobs, said = Jobs(tmp_path, study), []
     jobs.begin(timed=True)
-    worker = Worker(jobs, Budget(tmp_path, 10, 0.0), lambda run, text: said.append(text))
+    worker = Worker(jobs, 10, 0.0, lambda run, text: said.append(text))
     [run] = jobs.states
     cases = [Measured(1.0, True, 4, rate=10.0, warm_up=20.0)]
     measured = Speed("cpu", start=10.0, batches_per_epoch=100, batch_size=8, cases=cases)
@@ -41,10 +41,12 @@ def test_the_epochs_that_fit_are_the_length_of_a_run(tmp_path):
 
 
 def test_the_seconds_of_all_calls_are_added(tmp_path):
-    first = Budget(tmp_path, 1, time.monotonic() - 40)
-    assert 19 < first.left < 21
-    first.write()
-    assert Budget(tmp_path, 2, time.monotonic() - 30).left == pytest.approx(50, abs=1)
+    jobs = Jobs(tmp_path, Study((Setting("a", {}, "debug", ()),), checkpoint="last"))
+    first = Worker(jobs, 1, time.monotonic() - 40, print)
+    assert 19 < first.total - first.used < 21
+    first._write()
+    again = Worker(jobs, 2, time.monotonic() - 30, print)
+    assert again.total - again.used == pytest.approx(50, abs=1)
 
 
 def test_a_run_of_another_length_is_not_continued(tmp_path):

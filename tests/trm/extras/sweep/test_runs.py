@@ -31,7 +31,7 @@ class Trm:
         self.at_once = 0
         self.codes = codes
 
-        def submit(jobs: Jobs, run, words: list[str], device: str) -> SimpleNamespace:
+        def submit(jobs: Jobs, run, words: list[str], device: str, module: str) -> SimpleNamespace:
             self.words.append(words)
             self.commands.append(words[0])
             self.devices.append(device)
