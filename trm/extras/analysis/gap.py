@@ -200,7 +200,8 @@ def run_gap(
             correct[name] = correct_problems(guess, truth[name], cells.problem, len(problems))
         solved = np.array([bool(s.exact) for s in on_canvas.solve(problems, with_truth=True)])
         gaps.append(gap_of(size, where, correct, solved))
-    return GapStudy({name: Reader(kinds[name], *found[name][0]) for name in names}, gaps)
+    places = {name: found[name][0] for name in names}
+    return GapStudy({n: Reader(kinds[n], at.name, at.step) for n, at in places.items()}, gaps)
 
 
 def best_probe(

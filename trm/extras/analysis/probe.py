@@ -78,12 +78,12 @@ def examples(
 class FeaturePlace(NamedTuple):
     """Place of features: after a supervision step, or after a number of a GPT's blocks.
 
-    The name is that of a tensor of the state, perhaps with a layer, like ``z_L, layer 1``; or
-    ``input`` (of step 0), or ``block``.
+    The name is that of a tensor of the state, ``input`` (of step 0), or ``block``.
     """
 
     name: str
     step: int
+    layer: int = 0  # from 1, whose output the features are; 0: the last
 
 
 class Observed(NamedTuple):
@@ -117,13 +117,12 @@ def observe(
         return Observed(read, BLOCKS, decoder.cells)
     recorder = StepRecorder(model, inputs, max(steps))
     tensors = [*named(recorder.initial)]
-    found: dict[
-        FeaturePlace, tuple[Visits, int]
-    ] = {}  # site, and number of the tensor among its values
+    # Visits, and the number of the tensor among their values.
+    found: dict[FeaturePlace, tuple[Visits, int]] = {}
     for step, state in zip(sorted(steps), recorder.states(sorted(steps)), strict=True):
         for name, passed in recorder.layers(step).items() if layers else ():
-            for k, site in enumerate(passed[:-1]):  # the last gives the state
-                found[FeaturePlace(f"{name}, layer {k + 1}", step)] = site, 0
+            for layer, output in enumerate(passed[:-1], start=1):  # the last gives the state
+                found[FeaturePlace(name, step, layer)] = output, 0
         found |= {FeaturePlace(name, step): (state, number) for number, name in enumerate(tensors)}
     values = recorder.run([*dict.fromkeys(site for site, _ in found.values())]).values
     read = {
@@ -379,7 +378,8 @@ def run_probes(
         for point, of_point in probes.items():
             predicted = np.stack([one.predict(cells.features[point]) for one in of_point], axis=1)
             both = zip(names, shares_right(predicted, truth, cells.problem), plain, strict=True)
-            readings += [ProbeScore(of_size, name, *point, *shares) for name, *shares in both]
+            where = point.name, point.step
+            readings += [ProbeScore(of_size, name, *where, *shares) for name, *shares in both]
     train = {"problems": settings.train_problems, "cells": len(training.targets)}
     return ProbeStudy(settings, main, train, regions, readings)
 

@@ -54,11 +54,11 @@ def rank_of(
     kind: str, layer: int, name: str, matrix: Tensor, full: int, tokens: int | None = None
 ) -> Rank:
     """Return the `Rank` of a matrix ``[N, M]`` of finite numbers."""
-    values = torch.linalg.svdvals(matrix.double())
-    if not values.any():
-        return Rank(kind, layer, name, 0.0, full, tokens, tuple(values.tolist()))
-    rank = float(torch.special.entr(values / values.sum()).sum().exp())
-    return Rank(kind, layer, name, rank, full, tokens, tuple((values / values[0]).tolist()))
+    values, rank = torch.linalg.svdvals(matrix.double()), 0.0
+    if values.any():
+        rank = float(torch.special.entr(values / values.sum()).sum().exp())
+        values = values / values[0]
+    return Rank(kind, layer, name, rank, full, tokens, tuple(values.tolist()))
 
 
 @standard_settings()
@@ -103,9 +103,8 @@ def state_ranks(solver: Solver, problems: int = 32, seed: int = 0, step: int = 8
     for _, observed in observe_all(solver.predictor, inputs, (step,), layers=True):
         tokens = observed.cells < inputs[0].size
         for point, value in observed.features.items():
-            tensor, _, layer = point.name.partition(", layer ")
-            place = 0 if tensor == INPUT else point.step if gpt else int(layer or layers or 1)
-            states.setdefault((place, tensor), []).append(value[tokens].float())
+            place = 0 if point.name == INPUT else point.step if gpt else point.layer or layers or 1
+            states.setdefault((place, point.name), []).append(value[tokens].float())
     ranks = []
     for (number, name), parts in sorted(states.items()):
         value = torch.cat(parts)
