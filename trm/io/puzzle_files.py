@@ -46,21 +46,51 @@ _ARRAYS = (".npy", ".npz")  # of files of puzzles; an archive is refused as one
 _OWN = ("height", "width", "characters")  # entries of `_ABOUT` that other programs do not write
 
 
-def read_format(folder: str | Path, split: str = "train", **more: Any) -> PuzzleFormat:
+def read_format(
+    folder: str | Path,
+    split: str = "train",
+    height: int | None = None,
+    width: int | None = None,
+    characters: str | None = None,
+    unknown: str | None = None,
+) -> PuzzleFormat:
     """Return the format of a folder from its ``dataset.json`` alone.
 
     Args:
         folder: of the splits.
         split: ``train`` or ``test``.
-        more: ``height``, ``width`` and ``characters`` in place of those of the file; None or an
-            empty text: those of the file. One side alone is enough. ``unknown``: see
-            `PuzzleFormat`.
+        height: in place of that of the file; one side alone is enough. None: that of the file.
+        width: as ``height``.
+        characters: in place of those of the file; None or an empty text: those of the file.
+        unknown: see `PuzzleFormat`.
 
     Raises:
         FileNotFoundError: there is no such folder or file.
         ValueError: the file has no such entries, or they do not fit together.
     """
-    return _format(_about(Path(folder), split), Path(folder) / split / _ABOUT, **more)
+    about, file = _about(Path(folder), split), Path(folder) / split / _ABOUT
+    missing = [name for name in ("vocab_size", "seq_len") if name not in about]
+    if missing:
+        raise ValueError(f"{file} has no {missing[0]}")
+    try:
+        check_number("seq_len", about["seq_len"], 1, MOST_CELLS)
+        sides = (height, width) if height or width else (about.get("height"), about.get("width"))
+        for name, side in zip(("height", "width"), sides, strict=True):
+            if side is not None:
+                check_number(name, side, 1, MOST_CELLS)
+        high, wide = sides
+        high, wide = _sides(about["seq_len"], high, wide, "seq_len", "data.height and data.width")
+        return PuzzleFormat(
+            high,
+            wide,
+            about["vocab_size"],
+            about.get("pad_id"),
+            about.get("ignore_label_id"),
+            characters or about.get("characters") or "",
+            unknown or "",
+        )
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
 
 
 def read_puzzles(folder: str | Path, split: str = "train", **more: Any) -> Puzzles:
@@ -71,10 +101,8 @@ def read_puzzles(folder: str | Path, split: str = "train", **more: Any) -> Puzzl
         ValueError: an array is damaged, empty, of another type or shape, or has symbols that
             ``dataset.json`` does not allow.
     """
-    folder = Path(folder)
-    about = _about(folder, split)
-    found = _format(about, folder / split / _ABOUT, **more)
-    sets = about.get("sets", ["all"])
+    folder, found = Path(folder), read_format(folder, split, **more)
+    sets = _about(folder, split).get("sets", ["all"])
     if not isinstance(sets, list) or not sets or not all(_is_name(name) for name in sets):
         raise ValueError(f'{folder / split / _ABOUT}: sets is a list of names, like ["all"]')
     parts = [_read_set(folder / split, name, found) for name in sets]
@@ -280,38 +308,6 @@ def _about(folder: Path, split: str) -> dict[str, Any]:
     if (about := read_object(file)) is None:
         raise ValueError(f"{file} is no JSON object")
     return about
-
-
-def _format(
-    about: dict[str, Any],
-    file: Path,
-    height: int | None = None,
-    width: int | None = None,
-    characters: str | None = None,
-    unknown: str | None = None,
-) -> PuzzleFormat:
-    missing = [name for name in ("vocab_size", "seq_len") if name not in about]
-    if missing:
-        raise ValueError(f"{file} has no {missing[0]}")
-    try:
-        check_number("seq_len", about["seq_len"], 1, MOST_CELLS)
-        sides = (height, width) if height or width else (about.get("height"), about.get("width"))
-        for name, side in zip(("height", "width"), sides, strict=True):
-            if side is not None:
-                check_number(name, side, 1, MOST_CELLS)
-        high, wide = sides
-        high, wide = _sides(about["seq_len"], high, wide, "seq_len", "data.height and data.width")
-        return PuzzleFormat(
-            high,
-            wide,
-            about["vocab_size"],
-            about.get("pad_id"),
-            about.get("ignore_label_id"),
-            characters or about.get("characters") or "",
-            unknown or "",
-        )
-    except ValueError as error:
-        raise ValueError(f"{file}: {error}") from None
 
 
 def _sides(
