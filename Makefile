@@ -1,6 +1,6 @@
 # make quickstart   train a recursive transformer and a GPT, compare them; then train a cell model and prove it
 # make test         run all tests
-# make check        formatter, linter and type checker, as the gate runs them
+# make check        formatter, linter and type checker
 # make notebooks    run the notebooks in examples/, in some minutes
 # make coq          write the theorem of an integer model, MODEL=tiny-int4-seed0, and check it with coqc
 # make install      only install into .venv

@@ -436,7 +436,7 @@ class Modular(TwoOperands):
 
     Attributes:
         layout: one of `layouts`, or your own class.
-        base: 2.
+        base: of the number system, always 2.
         digits_a: fewest and most digits of p, and most digits of the first number.
         digits_b: fewest and most digits of the second number.
         long_bias: lengths are chosen with probability ∝ (digits of p · digits of b) ^ long_bias.

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "ef12d4d1d217b962fa873ca643dbe71521374155075f91270a6529b66b839d53"
+SOURCES = "f440fd98d1699e707764711f167658614dfb61469b575509351a6adb8b1b8599"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

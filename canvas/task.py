@@ -275,9 +275,11 @@ class TwoOperands(Task):
     """Task with two operands, each with a range of lengths.
 
     Attributes:
-        layout, base, long_bias: see `Task`.
+        layout: see `Task`.
+        base: of the number system.
         digits_a: fewest and most digits of the first operand.
         digits_b: fewest and most digits of the second operand.
+        long_bias: lengths are chosen with probability ∝ (digits of a · digits of b) ^ long_bias.
     """
 
     layout: str

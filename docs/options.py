@@ -13,8 +13,16 @@ from docstring_parser import parse
 
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
-from canvas.choices import CHOICES
+from canvas.choices import CHOICES, class_name
+from canvas.division import Division
+from canvas.mazes import Maze
+from canvas.modular import Modular
 from canvas.multiplication import Multiplication
+from canvas.rule110 import Rule110
+from canvas.single_steps import Alignment, CarrylessSum, Products
+from canvas.subtraction import Subtraction
+from canvas.task import Task
+from canvas.tasks import TASKS
 from trm.cells.configs import CellConfig
 from trm.cells.latent_module import LatentModule
 from trm.cells.module import CellModule
@@ -24,6 +32,7 @@ from trm.training.canvas_module import CanvasModule
 from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule
 from trm.training.iterative_module import IterativeModule
+from trm.training.puzzle_data import PuzzleDataModule
 
 PAGE = Path(__file__).with_name("options.md")
 HEAD = """\
@@ -60,8 +69,9 @@ CLASSES = [
     ("model.network.config", GPTConfig),
     ("model.network.config", CellConfig),
     ("data", CanvasDataModule),
-    ("data.task", Multiplication),
-    ("data.task", Addition),
+    ("data", PuzzleDataModule),
+    *(("data.task", task) for task in (Multiplication, Addition, Subtraction, Division, Modular)),
+    *(("data.task", task) for task in (Maze, Rule110, Alignment, Products, CarrylessSum)),
     ("data.canvas", Canvas),
 ]
 COMMON = {"--help", "--quiet", "--verbose"}
@@ -167,10 +177,18 @@ def classes(prefix: str, kind: type, seen: set[tuple[str, type]]) -> Iterator[st
         inside += [(f"{prefix}.{key}", one) for one in dataclasses_in(hint) if one is not Canvas]
     if rows:
         yield f"### {prefix} · {kind.__name__}"
-        yield inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].replace("``", "`")
+        about = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].replace("``", "`")
+        yield f"{about} {named(kind)}" if issubclass(kind, Task) else about
         yield "\n".join(["| key | type | default | meaning |", "|---|---|---|---|", *rows])
     for further, one in inside:
         yield from classes(further, one, seen)
+
+
+def named(task: type[Task]) -> str:
+    """Return how options name a task."""
+    dotted = f"In configs `{class_name(task)}`"
+    short = next((name for name, kind in TASKS.items() if kind is task), "")
+    return f"{dotted}; `--task {short}` of commands." if short else f"{dotted}, and as `--task`."
 
 
 def dataclasses_in(hint: Any) -> Iterator[type]:
@@ -215,7 +233,7 @@ def shown(value: Any) -> str:
     """Return a default as YAML writes it."""
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(shown, value))}]"
-    names = {"None": "null", "True": "true", "False": "false"}
+    names = {"None": "null", "True": "true", "False": "false", "": '""'}
     return names.get(str(value), str(value))
 
 
@@ -223,12 +241,12 @@ def documented(kind: type) -> dict[str, str]:
     """Return meanings of keys: from the docstring, or else a comment at a dataclass's field."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
-        if base.__module__.partition(".")[0] not in ("trm", "canvas"):
+        if base.__module__.partition(".")[0] not in ("trm", "canvas", "augment"):
             continue
         if is_dataclass(base):
-            found |= dict(
-                re.findall(r"^    (\w+): .*?  # (.+)$", inspect.getsource(base), re.MULTILINE)
-            )
+            comment = re.compile(r"^    (\w+): .*?  # (.+)$", re.MULTILINE)
+            for name, about in comment.findall(inspect.getsource(base)):
+                found[name] = about.replace("None:", "null:")
         for one in parse(base.__doc__ or "").params:
             about = " ".join((one.description or "").replace("``", "`").split())
             if not about.startswith("see `"):

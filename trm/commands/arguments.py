@@ -319,9 +319,11 @@ class Parser(argparse.ArgumentParser):
 
     def add_task(self, group: Any, required_for: str) -> None:
         """Add the options of a task and its sizes in training, for `Arguments.described_task`."""
+        from canvas.tasks import TASKS
+
         add = group.add_argument
         add("--layout", help=f"of the worked solutions, like standard; needed for {required_for}")
-        add("--task", help="multiplication, addition or your own class (default: by the layout)")
+        add("--task", help=f"{', '.join(TASKS)}, or a class of your own (default: by the layout)")
         more = "of the digits (default: 10)"
         add("--base", type=int, default=10, choices=range(2, 17), metavar="2..16", help=more)
         self.add_sizes(" in training, like 1..5", group)

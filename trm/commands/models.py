@@ -26,7 +26,7 @@ GOOD_FOR = {
     "(--views 8). trm-lattice-whole-seed0 solves longer numbers in any orientation (--view random)",
     "GPT": "GPTs: baselines that write the canvas as a sequence; correct in the range of training",
     "cell model": "Cell models: proved correct at every length, but for those with a star, which "
-    "were tested",
+    "are not proved",
     "cell model in int": "Cell models in integers: proved, with 4 or 8 bits for each weight",
 }
 
