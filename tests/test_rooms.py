@@ -150,7 +150,8 @@ WORDS = re.compile(
 )
 # Modules of the core that use such words, and for what.
 NAMED = {
-    DOOR: "names the records of families, and what was released under other names",
+    DOOR: "names the records of families",
+    "trm.released": "what has moved, by its released name",
     "trm.checkpoints": "names of files: the note of a verdict, and the table of decisions",
     "trm.checkpoints.names": "the results in a card: verdicts and tests",
     "trm.checkpoints.loading": "asks whether there is a note, of a model of any family",

@@ -8,8 +8,8 @@ See `trm.api`. Heavy packages are imported at the first use of one of these func
 import sys
 from typing import TYPE_CHECKING, Any
 
-from trm.families import ReleasedModules as _ReleasedModules
-from trm.families import lazy as _lazy
+from trm.released import ReleasedModules as _ReleasedModules
+from trm.released import lazy as _lazy
 
 # First, as Python would import a module of a moved package a second time, under its old name.
 sys.meta_path.insert(0, _ReleasedModules())

@@ -4,12 +4,6 @@ Nothing here is imported before a name is used. A new family is a line in `FAMIL
 """
 
 import importlib
-import importlib.util
-import sys
-import warnings
-from collections.abc import Callable, Mapping
-from importlib.machinery import ModuleSpec
-from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 
@@ -46,135 +40,8 @@ RESTORE_NOTE = "trm.cells.proof.notes.restored"
 # Module with the functions of `Solver.from_pretrained`, `save_pretrained` and `push_to_hub`.
 SHARING = "trm.extras.sharing"
 
-# Released dotted name of a class or function → its name today. Checkpoints name networks,
-# configs name networks and modules, and a proof is of a network by its released name.
-RELEASED = {
-    "trm.models.cell.CellModel": "trm.cells.model.CellModel",
-    "trm.models.integer.IntegerCellModel": "trm.cells.integer.IntegerCellModel",
-    "trm.models.CellModel": "trm.cells.CellModel",
-    "trm.models.IntegerCellModel": "trm.cells.IntegerCellModel",
-    "trm.models.CellConfig": "trm.cells.CellConfig",
-    "trm.models.IntegerCellConfig": "trm.cells.IntegerCellConfig",
-    "trm.models.rule_settings": "trm.cells.rule_settings",
-    "trm.training.CellModule": "trm.cells.CellModule",
-    "trm.training.LatentModule": "trm.cells.LatentModule",
-    "trm.models.configs.CellConfig": "trm.cells.CellConfig",
-    "trm.models.configs.IntegerCellConfig": "trm.cells.IntegerCellConfig",
-    "trm.models.configs.rule_settings": "trm.cells.rule_settings",
-    "trm.training.samples.CellInputSamples": "trm.cells.samples.CellInputSamples",
-    "trm.training.samples.SolutionSamples": "trm.cells.samples.SolutionSamples",
-    "trm.training.samples.SolvedProblems": "trm.training.samples.ValidationProblems",
-    "trm.solving.solver.Moment": "trm.solving.watching.Moment",
-    "trm.solving.solver.solve_watched": "trm.solving.watching.solve_watched",
-}
-# Packages to which modules have moved with their names, and where they were.
-_MOVED = (
-    ("trm.extras", "trm", "analysis benchmark interop model_card page sharing sweep"),
-    ("trm.io", "trm", "config_files csv_records files markdown problem_files"),
-    ("trm.runtime", "trm", "devices flops limits precision processes progress torch_settings"),
-    ("trm.evaluation", "trm", "grid_cells statistics"),
-    ("trm.cells", "trm", "proof"),
-    ("trm.cells", "trm.models", "integer neighbour_attention op_inputs quantise shared_classes"),
-    ("trm.cells", "trm.training", "latent_module state_merging"),
-)
-# Released name of a module, or of a package and all in it → its name today.
-MODULES = {
-    "trm.cells.proof.judge": "trm.cells.proof.compare",
-    "trm.checkpoints.proofs": "trm.cells.proof.notes",
-    "trm.cells.wavefront": "trm.cells.computing",
-    "trm.models.wavefront": "trm.cells.computing",
-    "trm.evaluation.names": "trm.evaluation.comparison",
-    "trm.figures.analysis": "trm.extras.analysis.figures",
-    "trm.figures.inspection": "trm.extras.analysis.inspection_figures",
-    "trm.models.cell": "trm.cells.model",
-    "trm.models.cell_cache": "trm.cells.cache",
-    "trm.models.cell_table": "trm.cells.table",
-    "trm.solving.cell_predictor": "trm.cells.predictor",
-    "trm.solving.rollout": "trm.solving.rows",
-    "trm.solving.voting_settings": "trm.solving.voting",
-    "trm.training.carry": "trm.training.published_step",
-    "trm.training.cell_module": "trm.cells.module",
-    **{f"{was}.{name}": f"{now}.{name}" for now, was, names in _MOVED for name in names.split()},
-}
-_TODAY = {today: name for name, today in reversed(RELEASED.items())}
-
-
-def today(name: str) -> str:
-    """Return the dotted name of today of a class, which may be a released one."""
-    return RELEASED.get(name, name)
-
-
-def released(name: str) -> str:
-    """Return the released dotted name of a class, as files store it."""
-    return _TODAY.get(name, name)
-
 
 def load(name: str) -> Any:
     """Import what a dotted name of today names, such as ``trm.cells.model.CellModel``."""
     module, _, own = name.rpartition(".")
     return getattr(importlib.import_module(module), own)
-
-
-def moved(package: str, own: str) -> Any:
-    """Return what a package exported under a released name; for its ``__getattr__``.
-
-    Raises:
-        AttributeError: it exported no such name.
-    """
-    if (name := f"{package}.{own}") not in RELEASED:
-        raise AttributeError(f"module {package!r} has no attribute {own!r}")
-    return load(RELEASED[name])
-
-
-def lazy(
-    package: str, modules: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package that imports names at their first use.
-
-    Args:
-        package: its name. It also has the names that it exported once, see `RELEASED`.
-        modules: name → the module of the package that has it.
-    """
-
-    def get(name: str) -> Any:
-        found = modules.get(name)
-        return load(f"{package}.{found}.{name}") if found else moved(package, name)
-
-    return get, lambda: [*vars(sys.modules[package]), *modules]
-
-
-class ReleasedModules:
-    """Imports modules that have moved by their released names, with a warning of the new name.
-
-    It is a finder and a loader. `importlib.abc` has base classes of both, and takes as long to
-    import as all of this package that a command needs.
-    """
-
-    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        """Return how to import a released name, and nothing for other names."""
-        if (moved_to := _module_today(name)) is None:
-            return None
-        found = importlib.util.find_spec(moved_to)
-        return found and ModuleSpec(name, self, origin=found.origin)  # type: ignore[arg-type]
-
-    def create_module(self, spec: ModuleSpec) -> None:
-        """Leave it to Python to create an empty module."""
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Put the module of today in place of an empty one."""
-        name = module.__name__
-        moved_to = str(_module_today(name))
-        warnings.warn(f"{name} is {moved_to} now", DeprecationWarning, stacklevel=2)
-        sys.modules[name] = importlib.import_module(moved_to)
-
-    def get_code(self, name: str) -> CodeType | None:
-        """Return the code of a module that runs by ``python -m``."""
-        found = importlib.util.find_spec(str(_module_today(name)))
-        return found.loader.get_code(found.name)  # type: ignore[union-attr]
-
-
-def _module_today(name: str) -> str | None:
-    for old, new in MODULES.items() if name.startswith("trm.") else ():
-        if name == old or name.startswith(f"{old}."):
-            return new + name.removeprefix(old)
-    return None

@@ -46,9 +46,9 @@ from trm.checkpoints import (
     find_checkpoint,
     is_weights,
 )
-from trm.families import released
 from trm.io.files import write_bytes
 from trm.models.weights import contiguous_bytes, dtype_name, uncompiled
+from trm.released import released
 
 if TYPE_CHECKING:
     import torch

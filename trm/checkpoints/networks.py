@@ -21,7 +21,8 @@ from trm.checkpoints.loading import (
     restored,
     restored_task,
 )
-from trm.families import NETWORKS, today
+from trm.families import NETWORKS
+from trm.released import today
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.calibration import Calibration
 from trm.solving.families import family_named

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from trm.families import lazy
+from trm.released import lazy
 
 if TYPE_CHECKING:
     from trm.models.configs import GPTConfig as GPTConfig

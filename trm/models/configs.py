@@ -9,7 +9,7 @@ from typing import Any
 
 from canvas.choices import check_choices, one_of
 from canvas.symbols import VOCAB_SIZE
-from trm.families import moved
+from trm.released import moved
 from trm.runtime.limits import MOST_CHANNELS, MOST_LAYERS, MOST_STEPS
 
 POSITIONS = {  # position encodings, and the class of each

@@ -14,7 +14,8 @@ from canvas.drawing import Drawing, WorkedDrawing
 from canvas.problems import Problems
 from canvas.reading import Reading, read
 from canvas.task import Task, describe_ranges
-from trm.families import SHARING, load, moved
+from trm.families import SHARING, load
+from trm.released import moved
 from trm.runtime.progress import part
 from trm.solving import placement
 from trm.solving.operand_swap import solve_in_both_orders

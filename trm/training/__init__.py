@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trm.families import moved
+from trm.released import moved
 from trm.training.canvas_module import CanvasModule
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule

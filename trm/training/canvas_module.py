@@ -18,7 +18,7 @@ from canvas.problems import Problems, keys
 from canvas.task import Task
 from trm.checkpoints import AUXILIARY, AUXILIARY_HEAD, CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.content import network_entry, plain
-from trm.families import released
+from trm.released import released
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.predictor import Predictor

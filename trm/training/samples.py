@@ -23,7 +23,7 @@ from canvas.sampling import sample
 from canvas.sequences import IGNORE, at_writers, sequences
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
-from trm.families import moved
+from trm.released import moved
 from trm.training.auxiliary import draw_classes
 from trm.training.configs import AuxiliaryConfig
 from trm.training.mixture import Mixture

@@ -30,9 +30,9 @@ from trm.cells.predictor import CellPredictor, LazyNetwork
 from trm.checkpoints import CHECKPOINT_KEY, DECISIONS_SUFFIX, PROOF_SUFFIX, find_checkpoint
 from trm.checkpoints.content import network_weights
 from trm.checkpoints.loading import restored as restored_settings
-from trm.families import released, today
 from trm.io.files import fingerprint, read_object
 from trm.models.weights import model_hash, weights_hash
+from trm.released import released, today
 from trm.solving.solver import Solver
 
 if TYPE_CHECKING:
