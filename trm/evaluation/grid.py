@@ -333,6 +333,11 @@ def pooled(cells: Iterable[Cell], share: str = "solutions") -> Share:
     return Share(sum(c["right"] for c in known), sum(c["total"] for c in known))
 
 
+def outcomes(text: str) -> np.ndarray:
+    """Return which problems are correct, bool [N]: ``101`` → True, False, True."""
+    return np.frombuffer(text.encode(), np.uint8) == ord("1")
+
+
 def trust(cells: Iterable[Cell]) -> tuple[np.ndarray, np.ndarray]:
     """Return the confidence in each whole solution, float [N], and whether it is correct, bool [N].
 
@@ -340,8 +345,8 @@ def trust(cells: Iterable[Cell]) -> tuple[np.ndarray, np.ndarray]:
     """
     known = [cell for cell in cells if cell.get("confidences")]
     confidence = [p for cell in known for p in cell["confidences"]]
-    right = "".join(cell["solved"] for cell in known)
-    return np.array(confidence, dtype=float), np.frombuffer(right.encode(), np.uint8) == ord("1")
+    right = outcomes("".join(cell["solved"] for cell in known))
+    return np.array(confidence, dtype=float), right
 
 
 def errors(cells: Iterable[Cell]) -> dict[str, tuple[Share, float]]:

@@ -25,6 +25,7 @@ from trm.evaluation.grid import (
     errors,
     in_order,
     mean_of,
+    outcomes,
     pooled,
     trust,
 )
@@ -153,7 +154,7 @@ def shared_problems(
             found.append(texts)
     if not any(texts[0] for texts in found):
         return None
-    seeds = list(zip(*found, strict=True))
+    seeds = [[outcomes(text) for text in seed] for seed in zip(*found, strict=True)]
     return paired(seeds[: len(mine)], seeds[len(mine) :])
 
 

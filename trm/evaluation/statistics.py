@@ -156,16 +156,13 @@ class Paired(NamedTuple):
     p: float | None  # of McNemar's test; None: several seeds
 
 
-def paired(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Paired:
+def paired(mine: Sequence[Sequence[np.ndarray]], theirs: Sequence[Sequence[np.ndarray]]) -> Paired:
     """Compare two settings on the same problems, at least one.
 
-    Each seed has texts of 1 and 0, one for each cell, with a 1 for each solved problem.
-
-    Example: one seed with two cells, of two and three problems → ``[["10", "110"]]``.
+    Each seed has an array for each cell, bool [N], which of its problems are solved.
     """
     first, second = (
-        np.array([np.frombuffer("".join(seed).encode(), np.uint8) == ord("1") for seed in seeds])
-        for seeds in (mine, theirs)
+        np.stack([np.concatenate(seed) for seed in seeds]) for seeds in (mine, theirs)
     )  # bool [seeds, problems]
     one, other = first[0], second[0]
     both, neither = int((one & other).sum()), int((~one & ~other).sum())

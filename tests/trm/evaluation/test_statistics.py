@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from trm.evaluation import statistics
+from trm.evaluation.grid import outcomes
 from trm.evaluation.statistics import (
+    Paired,
     Share,
     auroc,
     bootstrap,
@@ -65,13 +67,18 @@ def test_the_interval_of_a_difference_is_newcombes(one, other, low, high):
     assert difference(Share(*other), Share(*one)) == pytest.approx((-high, -low), abs=1e-4)
 
 
+def compared(mine: list[list[str]], theirs: list[list[str]]) -> Paired:
+    """Compare seeds, each of texts with a 1 for each solved problem of a cell."""
+    return paired(*([[*map(outcomes, seed)] for seed in seeds] for seeds in (mine, theirs)))
+
+
 @pytest.mark.parametrize(
     ("one", "other", "p"),
     [(0, 0, 1.0), (5, 0, 2 / 2**5), (0, 5, 2 / 2**5), (1, 3, 2 * 5 / 2**4), (7, 7, 1.0)],
 )
 def test_mcnemars_test_is_that_of_a_fair_coin(one, other, p):
     mine, theirs = "1" * one + "0" * other + "1", "0" * one + "1" * other + "1"
-    assert paired([[mine]], [[theirs]]).p == pytest.approx(p)
+    assert compared([[mine]], [[theirs]]).p == pytest.approx(p)
 
 
 def test_bootstrap_intervals_have_their_width_and_coverage():
@@ -85,7 +92,7 @@ def test_bootstrap_intervals_have_their_width_and_coverage():
     for _ in range(400):
         kind = random.choice(4, size=60, p=(0.7, 0.2, 0.02, 0.08))
         mine, theirs = ("".join("01"[k in of] for k in kind) for of in ((0, 1), (0, 2)))
-        low, high = paired([[mine]], [[theirs]]).interval
+        low, high = compared([[mine]], [[theirs]]).interval
         held += low <= 0.18 <= high
     assert 0.93 * 400 <= held <= 0.99 * 400
 
@@ -95,15 +102,15 @@ def draws(seed: int, share: float, n: int = 400) -> str:
 
 
 def test_disagreeing_seeds_widen_the_interval_of_a_difference():
-    found = paired([["1011", "01"]], [["1011", "01"]])
+    found = compared([["1011", "01"]], [["1011", "01"]])
     assert found.interval[0] < 0 < found.interval[1]
     assert (found.p, found.problems) == (1.0, 6)
-    low, high = paired([["1" * 16]] * 2, [["1" * 16]]).interval
-    assert (low, high) == paired([["1" * 16]], [["1" * 16]]).interval
+    low, high = compared([["1" * 16]] * 2, [["1" * 16]]).interval
+    assert (low, high) == compared([["1" * 16]], [["1" * 16]]).interval
     assert low < -0.1 < 0.1 < high
     low, high = draws(1, 0.5), draws(2, 0.95)
-    one = paired([[high]], [[low]])
-    several = paired([[high], [low]], [[low], [low]])
+    one = compared([[high]], [[low]])
+    several = compared([[high], [low]], [[low], [low]])
     width = [found.interval[1] - found.interval[0] for found in (one, several)]
     assert width[1] > 2 * width[0]
     assert several.p is several.alone is None

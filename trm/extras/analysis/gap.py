@@ -106,8 +106,7 @@ def gap_of(size: str, region: str, correct: Mapping[str, np.ndarray], solved: np
         solved: whether each problem is solved, bool [P].
     """
     together = np.logical_and.reduce([*correct.values()])
-    ones, others = (["".join("01"[int(one)] for one in of)] for of in (together, solved))
-    found = paired([ones], [others])
+    found = paired([[together]], [[solved]])
     failed = Share(int((together & ~solved).sum()), int(together.sum()))
     shares = {name: _share(of) for name, of in correct.items()}
     ends = found.difference, *found.interval
