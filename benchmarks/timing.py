@@ -4,17 +4,13 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
-
-import yaml
 
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.task import Task
+from trm.io.config_files import find_config, read_config
 from trm.training.samples import RowStepSamples
-
-CONFIGS = Path(__file__).parents[1] / "configs"
 
 
 def even(task: Task) -> Any:
@@ -84,7 +80,7 @@ class Config:
     @classmethod
     def read(cls, name: str) -> "Config":
         """Read a config by a name like ``trm/reference``."""
-        found = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text(encoding="utf-8"))
+        found = read_config(find_config(name))
         return cls(found["model"]["init_args"], found["data"], found["trainer"])
 
     @property

@@ -122,7 +122,7 @@ def _export_row_steps(args: Arguments) -> int:
 def _score(args: Arguments) -> int:
     """Score the predictions of any model for a suite; write a grid, its pictures and a summary."""
     file, output = Path(args.predictions), Path(args.output)
-    check_file(file, str(file), "a file of predictions")
+    check_file(file, "a file of predictions")
     suite = _suite(args)
     scored = score(file, suite, file.name.partition(".")[0])
     make_own_folder(output, "trm benchmark score", FILES)

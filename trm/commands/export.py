@@ -185,7 +185,7 @@ def _card_of_puzzles(
     found = {_puzzle_way(one): one for one in old.get(PUZZLES, ())}
     for evaluation in evaluations:
         file = Path(evaluation) / FILES[0]
-        check_file(file, str(file), "an evaluation of puzzles, by `trm evaluate --data`")
+        check_file(file, "an evaluation of puzzles, by `trm evaluate --data`")
         measured = read_object(file) or {}
         models = [one for one in measured.get("models", ()) if one.get("sha256") == sha256]
         if not models:

@@ -98,7 +98,7 @@ def read_answers(file: Path) -> list[tuple[bool, float, float]]:
         FileNotFoundError: there is no such file.
         ValueError: it is a folder, or contains no solved problems.
     """
-    check_file(file, str(file), "a folder of `trm evaluate`, or records of `trm solve --output`")
+    check_file(file, "a folder of `trm evaluate`, or records of `trm solve --output`")
     try:
         records = [json.loads(line) for _, line in numbered_lines(file)]
         rows = [

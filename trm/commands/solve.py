@@ -124,7 +124,7 @@ def _work_through(args: Arguments) -> int:
     args.refuse("a file is solved without display", "watch")
     streams = [name == "-" for name in (args.input, args.output)]
     if not streams[0]:
-        check_file(Path(args.input), f"--input {args.input}", "a file of problems")
+        check_file(Path(args.input), "a file of problems", "--input ")
     if not streams[1] and format_of(args.output) is None:
         raise ValueError(
             f"--output {args.output}: answers are JSON Lines or CSV, so name it .jsonl or .csv"

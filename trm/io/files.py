@@ -138,22 +138,22 @@ def make_own_folder(output: Path, command: str, names: Sequence[str], key: str =
         )
 
 
-def check_file(file: Path, name: str, wanted: str) -> None:
+def check_file(file: Path, wanted: str, option: str = "") -> None:
     """Raise an error in words if a file that is to be read is missing, or a folder.
 
     Args:
         file: the file.
-        name: of the file in the error, such as ``--input problems.csv``.
         wanted: what to give.
+        option: text before the file's name in the error, such as ``--input ``.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: it is a folder.
     """
     if file.is_dir():
-        raise ValueError(f"{name} is a folder: give {wanted}")
+        raise ValueError(f"{option}{file} is a folder: give {wanted}")
     if not file.exists():
-        raise FileNotFoundError(f"{name}: there is no such file; give {wanted}")
+        raise FileNotFoundError(f"{option}{file}: there is no such file; give {wanted}")
 
 
 @contextmanager

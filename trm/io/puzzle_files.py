@@ -217,7 +217,7 @@ def read_inputs(
         ValueError: it has no puzzles, or symbols or sizes do not fit; a line is named.
     """
     file = Path(file)
-    check_file(file, f"--input {file}", "a file of puzzles, .npy or text")
+    check_file(file, "a file of puzzles, .npy or text", "--input ")
     if Path(file.name.lower().removesuffix(".gz")).suffix in _ARRAYS:
         cells = _load(file)
         if cells.ndim == 3:
@@ -304,7 +304,7 @@ def _about(folder: Path, split: str) -> dict[str, Any]:
     if not (folder / split).is_dir():
         there = ", ".join(sorted(one.name for one in folder.iterdir() if one.is_dir()))
         raise FileNotFoundError(f"{folder} has no folder {split}, but {there or 'none'}")
-    check_file(file, str(file), "a folder of arrays, in which each split has one")
+    check_file(file, "a folder of arrays, in which each split has one")
     if (about := read_object(file)) is None:
         raise ValueError(f"{file} is no JSON object")
     return about
@@ -328,7 +328,7 @@ def _sides(
 def _read_set(folder: Path, name: str, format: PuzzleFormat) -> Puzzles:
     files = {field: folder / f"{name}__{field}.npy" for field in _FIELDS}
     for file in files.values():
-        check_file(file, str(file), "all arrays of a split")
+        check_file(file, "all arrays of a split")
     arrays = {field: _load(file) for field, file in files.items()}
     for field in ("inputs", "labels"):
         shape, file = arrays[field].shape, files[field]

@@ -93,7 +93,7 @@ def plan(
         )
     settled: list[Setting] = []
     first: dict[str, int] = {}  # group → number of parameters of its first setting
-    key = study.parameters
+    key = study.equal.parameters
     for setting in study.settings:
         say(f"building {setting.name}")
         group, options = study.group_of(setting), setting.options

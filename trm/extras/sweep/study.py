@@ -43,9 +43,11 @@ _EVALUATION_OURS = ("checkpoint", "output")
 _KEYS = "config, axes and evaluate"
 
 
-class _Equal(BaseModel, extra="forbid"):
-    parameters: str | None = None
-    within: str | None = None
+class Equal(BaseModel, extra="forbid", frozen=True):
+    """The number of parameters that settings have in common."""
+
+    parameters: str | None = None  # key that makes numbers of parameters equal
+    within: str | None = None  # an axis; None: all settings are compared
 
 
 class _File(BaseModel, extra="forbid"):
@@ -53,7 +55,7 @@ class _File(BaseModel, extra="forbid"):
     set: dict[str, Any] = {}
     axes: dict[str, list[Any] | dict[str, dict[str, Any] | None]] = {}
     seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1)] = [0]
-    equal: _Equal = _Equal()
+    equal: Equal = Equal()
     checkpoint: Literal["best", "last", "equal_loss"] = "best"
     evaluate: dict[str, dict[str, Any]] = {}
     export: Literal["float32", "bfloat16"] | None = None
@@ -102,8 +104,7 @@ class Study:
 
     settings: tuple[Setting, ...]  # every combination of the axes, in order
     seeds: tuple[int, ...] = (0,)
-    parameters: str | None = None  # key that makes numbers of parameters equal
-    within: str | None = None  # an axis; None: all settings are compared
+    equal: Equal = field(default_factory=Equal)
     checkpoint: str = "best"
     evaluations: dict[str, list[str]] = field(default_factory=dict)  # name → `trm evaluate` options
     export: str | None = None  # dtype of the weights that are written as a file; None: no file
@@ -116,8 +117,8 @@ class Study:
         return {name: words for name, words in self.evaluations.items() if name in wanted}
 
     def group_of(self, setting: Setting) -> str:
-        """Return a setting's label on the axis `within`; its group has the same label."""
-        return setting.labels[self.within] if self.within else ""
+        """Return a setting's label on the axis `Equal.within`; its group has the same label."""
+        return setting.labels[self.equal.within] if self.equal.within else ""
 
     def runs(self) -> list[Run]:
         """Return all runs, every setting's first seed before any second one."""
@@ -183,9 +184,8 @@ def _study(content: _File) -> Study:
             if option in _EVALUATION_OURS:
                 raise ValueError(f"evaluate: {key} is set by the study: leave it out")
             words += [f"--{option}", *([] if value is True else [str(value)])]
-    equal = content.equal.parameters, within
-    rest: Any = content.checkpoint, evaluations, content.export
-    return Study(tuple(settings), tuple(content.seeds), *equal, *rest)
+    rest = content.equal, content.checkpoint, evaluations, content.export
+    return Study(tuple(settings), tuple(content.seeds), *rest)
 
 
 def _values(axis: str, values: Any) -> list[tuple[str, dict[str, Any]]]:

@@ -9,7 +9,7 @@ import pytest
 from trm.extras.sweep import runs as module
 from trm.extras.sweep.report import changes
 from trm.extras.sweep.runs import Jobs, built, parameters_of, plan, steps_of
-from trm.extras.sweep.study import EQUAL_LOSS, Setting, Study
+from trm.extras.sweep.study import EQUAL_LOSS, Equal, Setting, Study
 from trm.io.files import write_json
 
 SIZE = "model.network.config.intermediate_size"
@@ -219,12 +219,12 @@ def counted(monkeypatch) -> None:
     monkeypatch.setattr(module, "built", built)
 
 
-def of_layers(*layers: int, **more) -> Study:
+def of_layers(*layers: int, within: str | None = None) -> Study:
     settings = tuple(
         Setting(f"{n}", {"width": "w", LAYERS: f"{n}"}, "debug", (f"--{LAYERS}={n}",))
         for n in layers
     )
-    return Study(settings, parameters=SIZE, **more)
+    return Study(settings, equal=Equal(parameters=SIZE, within=within))
 
 
 def test_a_key_equalises_parameters_within_each_value_of_an_axis(counted):
