@@ -17,7 +17,7 @@ from canvas.task import Task
 
 @dataclass
 class Canvas:
-    """The canvas that problems are drawn on.
+    """Rule for the size of the canvases that problems are drawn on.
 
     Attributes:
         height, width: cells; null cuts a canvas to the longest problem on it.

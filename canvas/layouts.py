@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 
 class Layout(ABC):
-    """Layout of a problem: writes operands as rows.
+    """Layout of a problem: places of operands, rows and answer, and what is written there.
 
     Rows are written from the right: column 0 is the rightmost one. Your own layout defines
     ``name``, `room`, `write_operands`, `rows` and `read_operands`, and ``sign`` if its canvases

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "f440fd98d1699e707764711f167658614dfb61469b575509351a6adb8b1b8599"
+SOURCES = "7de6243e35f22c378584be62ffe380e227e4b4c53ac57ae118d36c5193ec7c6b"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

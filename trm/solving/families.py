@@ -27,7 +27,7 @@ TRM_WEIGHTS, NANOGPT_WEIGHTS = "weights of the published TRM", "weights of nanoG
 
 @dataclass(frozen=True)
 class Family:
-    """One kind of model."""
+    """Record of a kind of model: its classes, how it is solved with, and what it lacks."""
 
     name: str  # in checkpoints
     network: type[nn.Module]  # base class of its networks

@@ -71,7 +71,9 @@ def masked(inputs: Any) -> Any:
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of a predictor that do not belong to its model.
+    """How rows are solved: when they stop, what is random, and who watches.
+
+    None of this belongs to the model.
 
     Raises:
         ValueError: the patience is below 1.

@@ -37,7 +37,10 @@ ANY = "random"  # each canvas in one of the eight symmetries, by the seed and th
 
 @dataclass(frozen=True)
 class Voting:
-    """Number of views of a problem, and how they vote.
+    """How often a problem is solved, and how the solutions vote.
+
+    It is solved in several views, in several rollouts with noise, in both orders of its operands,
+    or, where its orientation is unknown, for each guess of that.
 
     Raises:
         ValueError: a setting has no valid value.
@@ -111,7 +114,7 @@ class Voting:
 
 
 class Vote(NamedTuple):
-    """One of the different answers that views gave."""
+    """An answer, with the number of views that gave it and their mean confidence."""
 
     answer: Any  # of a row its symbols, of a solution its answer; None if no number can be read
     views: int  # number of views, or of rollouts, that gave it
@@ -291,7 +294,7 @@ def mean_confidence(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
 
 
 class ScoringRule(NamedTuple):
-    """The highest score wins; of equal scores, the answer given first."""
+    """Score of each answer in a vote. The highest wins; of equal scores, the answer given first."""
 
     score: Score
     meaning: str
