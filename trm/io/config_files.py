@@ -28,6 +28,7 @@ _ALIKE = 0.5  # least similarity of a suggested name
 _OPTIONS, _JOINED = ("--config", "-c"), "--config="
 # For the package's own YAML: ten times as fast, and crashes on what is nested too deeply.
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def shipped_configs() -> dict[str, Path]:

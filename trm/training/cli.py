@@ -193,13 +193,20 @@ class TrainingCLI(LightningCLI):
             config.trainer.logger = False  # nothing is trained, and there is no curve to draw
             # `Scores` prints metrics in their place; predictions are written as they come.
             config["return_predictions" if self.subcommand == "predict" else "verbose"] = False
+        if self.subcommand:  # Lightning's hyperparameters, too: it would write the config once more
+            self.config_dump = self._values_of(config)
+            self.save_config_kwargs = {"values": self.config_dump}
+
+    def _values_of(self, config: Namespace) -> dict[str, Any]:
+        """Return a config as plain data."""
+        text = self._parser(self.subcommand).dump(config, skip_none=False)
+        return dict(yaml.load(text, LOADER))
 
     def _changes(self, config: Namespace) -> dict[str, tuple[Any, Any]]:
         """Return the settings that differ from those of the checkpoint's run: now, and then."""
         if CONFIG_KEY not in self.content:
             return {}
-        now = yaml.load(self._parser(self.subcommand).dump(config, skip_none=False), LOADER)
-        now, was = map(settings_of_run, (now, self.content[CONFIG_KEY]))
+        now, was = map(settings_of_run, (self._values_of(config), self.content[CONFIG_KEY]))
         arrays = self.content[DATA_KEY].get("arrays")
         if arrays and "folder" in config.data:  # it may be moved, or have other arrays by now
             here = arrays_hash(config.data.folder)
@@ -385,7 +392,7 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
             args=arguments,
             parser_kwargs=quiet | dict.fromkeys(subcommands, quiet | help),
             seed_everything_default=0,
-            save_config_callback=SavedConfig,
+            save_config_callback=SavedConfig if run else None,
             run=run,
             trainer_defaults={
                 "callbacks": [*(kind() for kind in CALLBACKS), last],

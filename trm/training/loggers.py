@@ -10,6 +10,7 @@ get the id of the earlier one, which a checkpoint contains.
 import csv
 import warnings
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -169,13 +170,13 @@ def give_ids(config: Namespace, content: dict[str, Any]) -> None:
             settings.init_args[_ID_SETTINGS[name]] = held
 
 
-def without_run(config: Namespace) -> Namespace:
+def without_run(config: dict[str, Any]) -> dict[str, Any]:
     """Return the config without what names one run: a checkpoint, versions and ids of loggers."""
-    kept = config.clone()
-    kept.ckpt_path = None
-    for settings in settings_of_loggers(kept):
-        name = settings.class_path.rpartition(".")[2]
-        for key in ("version", _ID_SETTINGS.get(name, "version")):
-            if key in settings.init_args:
-                settings.init_args[key] = None
+    kept = deepcopy(config) | {"ckpt_path": None}
+    loggers = kept["trainer"]["logger"]
+    for settings in loggers if isinstance(loggers, list) else [loggers]:
+        if isinstance(settings, dict):
+            name, arguments = settings["class_path"].rpartition(".")[2], settings["init_args"]
+            for key in {"version", _ID_SETTINGS.get(name, "version")} & arguments.keys():
+                arguments[key] = None
     return kept

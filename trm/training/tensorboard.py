@@ -20,7 +20,7 @@ from canvas.layouts import ROW_KINDS
 from canvas.picture import pixels
 from canvas.task import Task
 from trm.figures.row_panels import sample_panels, samples_figure, steps_figure
-from trm.io.config_files import LOADER
+from trm.io.config_files import DUMPER
 from trm.io.files import write_text
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.configs import check_range
@@ -92,11 +92,19 @@ class SavedConfig(SaveConfigCallback):
     The file contains no checkpoint, version or id of a logger, so that it begins a new run if used
     again. TensorBoard compares its settings with those of other runs. The curves of a resumed run
     continue from its checkpoint; later values of the interrupted run are dropped.
+
+    Args:
+        arguments: of Lightning's callback: parser and config.
+        values: the config as plain data.
     """
 
+    def __init__(self, *arguments: Any, values: dict[str, Any]) -> None:
+        super().__init__(*arguments)
+        self._values = without_run(values)
+
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        self._text = self.parser.dump(without_run(self.config), skip_none=False)
-        self._values: dict[str, Any] = yaml.load(self._text, LOADER)
+        text = yaml.dump(self._values, Dumper=DUMPER, sort_keys=False, allow_unicode=True)
+        self._text = "".join(f"# {line}\n" for line in self.parser.dump_header or ()) + text
         if self.config.ckpt_path:
             self._text = f"# went on from {self.config.ckpt_path}\n{self._text}"
 

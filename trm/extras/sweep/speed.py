@@ -33,7 +33,7 @@ from trm.training.cli import TrainingCLI, train
 from trm.training.configs import CycleStage
 from trm.training.curriculum import Curriculum
 from trm.training.iterative_module import IterativeModule
-from trm.training.tensorboard import Pictures, SavedConfig
+from trm.training.tensorboard import Pictures
 
 SECONDS = 8.0  # of timed steps in a measurement, after at least `_LEAST` steps
 _WARM_UP, _LEAST = 6, 4  # steps that are not timed, as they allocate and compile; fewest timed ones
@@ -41,7 +41,7 @@ _OUTLIER = 5  # times the median; slower steps have compiled something
 _HALVINGS = 3  # of a batch that is too large for the memory
 _BARE = ("--trainer.logger=false", "--trainer.devices=1")
 _EPOCHS = 10**6  # of a run that the measurement ends
-_LEFT_OUT = (Checkpoint, ProgressBar, Pictures, SavedConfig, *set(CALLBACKS) - {Gradients})
+_LEFT_OUT = (Checkpoint, ProgressBar, Pictures, *set(CALLBACKS) - {Gradients})
 
 
 @dataclass
