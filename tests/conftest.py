@@ -126,9 +126,15 @@ def command() -> Command:
 @pytest.fixture
 def undrawn(monkeypatch):
     """Pictures are empty files, and a pixel on TensorBoard: they take most of a command's time."""
+    from matplotlib.figure import Figure
+
     saving = ("trm.figures.style", "trm.figures.grids", "trm.extras.sweep.report")
     for module in (*saving, "trm.commands.render", "trm.training.tensorboard"):
         importlib.import_module(module)  # first all: nothing must bind what is put in below
+    for kind in ("lengths", "grid", "compared", "steps"):
+        monkeypatch.setattr(f"trm.figures.grids.{kind}_figure", lambda grid: Figure())
+    report = "trm.extras.sweep.report.study_figure"
+    monkeypatch.setattr(report, lambda evaluations: Figure() if evaluations else None)
     for module in saving:
         monkeypatch.setattr(f"{module}.save", lambda figure, file: Path(file).touch())
     for module in ("canvas.picture", "trm.figures.grids"):
