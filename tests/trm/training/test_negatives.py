@@ -70,21 +70,19 @@ def pairs(
 ) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
     """Samples without negatives, with ``given`` and ``written``, and the same with them."""
     plain, other = (samples(TASKS[name], n, blanks=blanks) for n in (None, negatives))
-    for first in range(0, 3 * SIZE, SIZE):
-        indices = range(first, first + SIZE)
-        problems, drawing, inserted, *_ = plain.draw_batch(indices)
-        before, after = (data.__getitems__(indices) for data in (plain, other))
-        row = before["answer"].any(2).long().argmax(1).numpy()
-        maps = {"given": inserted(drawing.given, False), "row": row}
-        above = (np.arange(16) < row[:, None])[:, :, None]
-        maps["written"] = above & inserted(drawing.unknown, False)
-        sources = inserted.rows[np.arange(SIZE), row] - drawing.canvas_row(0)
-        maps |= {"step": sources, "problems": np.array(problems.to_ints(), dtype=object)}
-        maps["before"] = inserted.row(drawing.canvas_row(sources - 1))
-        whole = {key: value.numpy() for key, value in before.items()} | maps
-        after = {key: value.numpy() for key, value in after.items()}
-        for i in range(SIZE):
-            yield {k: v[i] for k, v in whole.items()}, {k: v[i] for k, v in after.items()}
+    problems, drawing, inserted, *_ = plain.draw_batch(range(SIZE))
+    before, after = (data.__getitems__(range(SIZE)) for data in (plain, other))
+    row = before["answer"].any(2).long().argmax(1).numpy()
+    maps = {"given": inserted(drawing.given, False), "row": row}
+    above = (np.arange(16) < row[:, None])[:, :, None]
+    maps["written"] = above & inserted(drawing.unknown, False)
+    sources = inserted.rows[np.arange(SIZE), row] - drawing.canvas_row(0)
+    maps |= {"step": sources, "problems": np.array(problems.to_ints(), dtype=object)}
+    maps["before"] = inserted.row(drawing.canvas_row(sources - 1))
+    whole = {key: value.numpy() for key, value in before.items()} | maps
+    after = {key: value.numpy() for key, value in after.items()}
+    for i in range(SIZE):
+        yield {k: v[i] for k, v in whole.items()}, {k: v[i] for k, v in after.items()}
 
 
 def places(one: np.ndarray, other: np.ndarray) -> Iterator[tuple[str, tuple[int, int]]]:
@@ -140,7 +138,7 @@ def test_a_guessed_sample_is_turned_and_then_masked(name, blanks):
         empty += not after["answer"].any()
         seen.update(found)
     assert seen == set(SYMMETRIES)
-    assert empty < SIZE
+    assert empty < SIZE / 3
 
 
 @tasks
@@ -179,7 +177,7 @@ def test_no_row_of_a_held_out_problem_occurs():
     task = TASKS["accumulate"]
     plain, data = samples(task, None), samples(task, NegativesConfig(other=1.0))
     shown = left = 0
-    for first in range(0, 4 * SIZE, SIZE):
+    for first in range(0, 2 * SIZE, SIZE):
         indices = range(first, first + SIZE)
         problems, drawing, *_ = plain.draw_batch(indices)
         batch, before = data.__getitems__(indices), plain.__getitems__(indices)
@@ -202,7 +200,7 @@ def test_no_row_of_a_held_out_problem_occurs():
             ]
             assert 0 in fits
             shown += 1
-    assert shown > SIZE
+    assert shown > SIZE / 2
     assert left > 0  # held-out problems were drawn, and left out
 
 

@@ -74,10 +74,10 @@ def drawn(task: Task, problems: Problems) -> WorkedDrawing:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_program_writes_every_correct_row(layout, base):
     task = task_of(layout, base)
-    steps = row_steps(drawn(task, sample(task, 0, "train", 0, np.arange(40))))
+    steps = row_steps(drawn(task, sample(task, 0, "train", 0, np.arange(20))))
     written, _ = write_row(layout, steps.inputs, base)
     wrong = (written != steps.labels).any(axis=(1, 2))
-    assert len(wrong) >= 40
+    assert len(wrong) >= 20
     assert np.flatnonzero(wrong).tolist() == []
 
 
@@ -85,8 +85,7 @@ def test_the_program_writes_every_correct_row(layout, base):
 def test_programs_solve_longer_numbers_by_their_own_selectors(layout):
     task, multiplies = task_of(layout, longest=6), layout in Multiplication.layouts
     longer = sample(task, 0, "test", 0, np.arange(3), (6,) * (2 if multiplies else 4))
-    some = [Problems.from_ints([operands]) for operands in (HARD if multiplies else SUMS)]
-    for problems in (longer, *some):
+    for problems in (longer, Problems.from_ints(HARD if multiplies else SUMS)):
         drawing = drawn(task, problems)
         np.testing.assert_array_equal(run_program(layout, drawing, task.base), drawing.truth)
         used = {*write_row(layout, row_steps(drawing).inputs, task.base)[1].selectors}
