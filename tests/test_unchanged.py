@@ -78,17 +78,16 @@ def drawn(name: str) -> str:
 
 
 def answered(path: str) -> list[object]:
-    """A model's answers to held-out problems within its range and beyond, and its confidence."""
+    """A model's answers to a held-out problem of its range and a longer one, and its confidence."""
     if read_puzzle_format(ROOT / path):
         return answered_puzzles(path)
     solver = load_solver(ROOT / path, device="cpu")
     noted = (unpack(ROOT / path)["card"] or {}).get("proof", {}).get("verdict", "")
     assert getattr(solver.predictor, "proved", False) == (noted == "proved")
     assert "outdated" not in solver.predictor.uncalibrated_reason  # else convert the file anew
-    if "trm-note" in path:  # 36 times the parameters of the others: one small problem
-        problems = sample(solver.task, 77, "test", 0, np.arange(1), (3, 2)).to_ints()
-    else:
-        problems = sample(solver.task, 77, "test", 0, np.arange(3)).to_ints()
+    # 36 times the parameters of the others: one small problem
+    lengths = (3, 1) if "trm-note" in path else None
+    problems = sample(solver.task, 77, "test", 0, np.arange(1), lengths).to_ints()
     one_size = "multiplication-trm" in path
     if not one_size and "trm-note" not in path:
         longest = solver.task.longest[:2]
