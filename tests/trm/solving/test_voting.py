@@ -1,6 +1,5 @@
 """Votes on hand-made answers, and models that see some views better than others."""
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -216,7 +215,7 @@ def test_a_proved_model_trusts_the_upright_view_alone(model, vote, request):
     upright = Solver(CellPredictor(trained.model, proved=True), trained.task)
     eight = Voting(8, tuple(SYMMETRIES), vote=vote, per="solution")
     solver = upright.with_voting(eight)
-    problems = Problems.from_ints([*itertools.product((0, 3, 8), repeat=2)], upright.task.base)
+    problems = Problems.from_ints([(0, 8), (3, 0), (8, 3)], upright.task.base)
     for solution in solver.solve(problems):
         assert (solution.correct, solution.confidence) == (True, 1)
         assert not solution.uncalibrated_reason
