@@ -243,8 +243,10 @@ def describe(
 
 def _orientation(solution: Solution) -> str:
     """Return in words which orientation the most confident guess takes a canvas for."""
-    right = "which is right" if solution.guess == solution.view else f"it is {solution.view}"
-    text = f"taken for {solution.guess}, {right}: the most confident of {solution.views} guesses"
+    known = "correctly" if solution.guess == solution.view else f"it is {solution.view}"
+    text = (
+        f"recognised as {solution.guess}, {known}: the most confident of {solution.views} guesses"
+    )
     text += f", with {solution.agreement:.0%} of their confidence"
     found = solution.readable
     if found is not None and found.guess != solution.guess:

@@ -163,7 +163,7 @@ def test_a_turned_prompt_is_shown_as_given_and_recognised(command, repository, t
     ran = command(*words, "r90", "110x101")
     given, solved = (
         ran.out.split("given, in an orientation that is unknown to the model:")[1]
-        .split("taken for r90, which is right: the most confident of 8 guesses")[0]
+        .split("recognised as r90, correctly: the most confident of 8 guesses")[0]
         .split("1  1  0  ·  ×")
     )
     assert "×  1  0  1" in given
