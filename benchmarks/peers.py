@@ -50,11 +50,11 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.predictor import Predictor
 from trm.solving.rows import Prediction
 from trm.solving.solver import Solver
-from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
+from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.optimisers import Schedule, build_optimizer
 from trm.training.published_step import Carry, carried_step
 from trm.training.puzzle_data import PuzzleDataModule, PuzzleSamples
-from trm.training.step import Objective, fresh_step
+from trm.training.step import DepthConfig, Objective, fresh_step
 
 SHAPE, TASK = "trm/reference", "trm/quick"
 IGNORED = -100  # label of a cell that does not count, in both peers

@@ -23,8 +23,7 @@ from trm import load_solver
 from trm.evaluation.statistics import Share, auroc
 from trm.io.markdown import table
 from trm.solving.solver import Solver
-from trm.training.configs import NegativesConfig
-from trm.training.negatives import KINDS, SamplesWithNegatives, with_own_rows
+from trm.training.negatives import KINDS, NegativesConfig, SamplesWithNegatives, with_own_rows
 
 CORRECT, INCORRECT = "row step, filled in correctly", "row step, filled in incorrectly"
 SHARES = NegativesConfig(turned=0.15, guessed=0.15, digit=0.15, other=0.15, own=0.1)

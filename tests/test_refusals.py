@@ -41,17 +41,13 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 from trm.solving.watching import solve_watched
-from trm.training.configs import (
-    CycleStage,
-    DepthConfig,
-    NegativesConfig,
-    OptimizerConfig,
-    ScheduleConfig,
-)
+from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.curriculum import Curriculum, Stage
 from trm.training.data import CanvasDataModule
 from trm.training.iterative_module import IterativeModule
+from trm.training.negatives import NegativesConfig
 from trm.training.priming import Priming
+from trm.training.step import CycleStage, DepthConfig
 
 OBLONG = np.full((1, 6, 4), symbols.BLANK, dtype=np.uint8)
 D4 = {"transforms": [A.D4(p=1.0)], "canvas": Canvas(square=True)}

@@ -23,11 +23,10 @@ from trm.models.gpt import GPT
 from trm.models.iterative import Batch
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.voting import Voting
-from trm.training.configs import DepthConfig
 from trm.training.gpt_module import sequence_loss
 from trm.training.published_step import carried_step
 from trm.training.samples import RowStepSamples, SequenceSamples
-from trm.training.step import Objective, fresh_step
+from trm.training.step import DepthConfig, Objective, fresh_step
 
 ACCELERATOR = os.environ.get("TRM_TEST_ON", "gpu")
 DEVICE = "cpu" if ACCELERATOR == "cpu" else "auto"

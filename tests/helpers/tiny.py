@@ -52,8 +52,9 @@ def tiny_trm(**more: Any) -> TinyRecursiveModel:
 
 def tiny_module(network: dict[str, Any] | None = None, **more: Any) -> "IterativeModule":
     """Return a training module with a new network."""
-    from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
+    from trm.training.configs import OptimizerConfig, ScheduleConfig
     from trm.training.iterative_module import IterativeModule  # imports Lightning: seconds
+    from trm.training.step import DepthConfig
 
     torch.manual_seed(0)
     parts = {"optimizer": OptimizerConfig(lr=0.01), "schedule": ScheduleConfig(), "solve_steps": 3}

@@ -5,6 +5,7 @@ does not load them. The labels come from the layout's local rule, see `canvas.ce
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -18,6 +19,33 @@ from canvas.drawing import UNDEFINED, WorkedDrawing
 from canvas.task import Task
 from trm.checkpoints import AUXILIARY_HEAD
 from trm.runtime.torch_settings import float32_default
+from trm.training.configs import Stages, check_range
+
+
+@dataclass
+class AuxiliaryConfig:
+    """Auxiliary losses: sub-tasks that extra heads learn, see `canvas.cells.subtasks`.
+
+    Attributes:
+        weights: weight of each sub-task's loss, by name; a weight of 0 leaves a sub-task out.
+        until: epochs of the run after which all weights are 0; below 1: a share of
+            `trainer.max_epochs`; None: never.
+    """
+
+    weights: dict[str, float] = field(default_factory=dict)
+    until: int | float | None = None
+
+    def __post_init__(self) -> None:
+        for name, weight in self.weights.items():
+            check_range(f"model.auxiliary.{name}", weight, 0)
+        self.weights = {name: weight for name, weight in self.weights.items() if weight}
+        names = tuple(self.weights)
+        ends = [] if self.until is None else [(self.until, names)]
+        self._names = Stages("model.auxiliary_until", ends, () if ends else names)
+
+    def at(self, epoch: float, epochs: int | None = None) -> tuple[str, ...]:
+        """Return the sub-tasks with a loss in an epoch, see `Stages.at`."""
+        return self._names.at(epoch, epochs) if self.weights else ()
 
 
 def task_classes(task: Task, names: Iterable[str]) -> Mapping[str, int]:

@@ -24,8 +24,8 @@ from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
 from trm.solving.teacher_forced import TeacherForced, teacher_forced
-from trm.training.auxiliary import AuxiliaryHeads, task_classes
-from trm.training.configs import AuxiliaryConfig, OptimizerConfig, ScheduleConfig
+from trm.training.auxiliary import AuxiliaryConfig, AuxiliaryHeads, task_classes
+from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule, EpochDataModule
 from trm.training.optimisers import Schedule, build_optimizer
 from trm.training.samples import RowStepSamples, TrainingSamples

@@ -21,10 +21,10 @@ from canvas.task import Task
 from canvas.tasks import task_data
 from trm.runtime.limits import MOST_SAMPLES, MOST_WORKERS, host_memory
 from trm.training.carry_practice import CarryPractice
-from trm.training.configs import NegativesConfig, check_range
+from trm.training.configs import check_range
 from trm.training.curriculum import Curriculum, Stage
 from trm.training.mixture import Mixture
-from trm.training.negatives import SamplesWithNegatives
+from trm.training.negatives import NegativesConfig, SamplesWithNegatives
 from trm.training.priming import PrimedProblems, Priming
 from trm.training.samples import RowStepSamples, Samples, TrainingSamples, ValidationProblems
 

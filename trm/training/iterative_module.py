@@ -17,12 +17,12 @@ from trm.solving.iterative_predictor import CONFIDENCES, IterativePredictor
 from trm.solving.rows import solve_once
 from trm.solving.teacher_forced import TeacherForced
 from trm.training.canvas_module import Calibrate, CanvasModule, Means
-from trm.training.configs import DepthConfig, check_range
+from trm.training.configs import check_range
 from trm.training.data import CanvasDataModule
 from trm.training.negatives import turned_metrics, with_own_rows
 from trm.training.published_step import Carry, carried_step
 from trm.training.random_bits import random_bits
-from trm.training.step import LOSSES, Objective, fresh_step
+from trm.training.step import LOSSES, DepthConfig, Objective, fresh_step
 
 _CARRY = "carry"  # entry of a checkpoint: the fields of `Carry`, a dict for each device
 

@@ -12,7 +12,7 @@ the kinds of negatives made of it::
 
 A guess masks the row that an upright canvas would have masked, here the fourth written one. The
 kind `own` has a row above that the model wrote, see `with_own_rows`.
-`trm.training.configs.NegativesConfig` has the shares of all kinds.
+`NegativesConfig` has the shares of all kinds.
 """
 
 from collections.abc import Sequence
@@ -29,9 +29,46 @@ from canvas.task import Task
 from trm.models.iterative import Batch, IterativeModel
 from trm.solving.predictor import Predictor
 from trm.solving.teacher_forced import TeacherForced
-from trm.training.configs import NegativesConfig
+from trm.training.configs import check_range
 from trm.training.random_bits import Purpose, SampleKeys
 from trm.training.samples import SHOWN, RowStepSamples, TrainingBatch, corner, whole_rows
+
+
+@dataclass
+class NegativesConfig:
+    """Shares of the training samples that teach the confidence alone.
+
+    Their cells have no loss, and the halting head learns that the row is incorrect. All other
+    samples are upright, and the head learns of these whether the predicted row is correct. So the
+    confidence is that of "this canvas is upright, its rows are correct, and so is this one".
+    Where chance leaves a sample correct, as the identity leaves a canvas, it is learned as others.
+
+    Attributes:
+        turned: masked first, then turned by `data.transforms`.
+        guessed: turned by them first, then masked in the row in which an upright canvas has it: an
+            incorrect guess of the orientation.
+        digit: a digit in the rows above is another one.
+        other: the rows above are those of a problem that differs in one digit.
+        own: the row above is the model's own, which may be correct.
+    """
+
+    turned: float = 0.0
+    guessed: float = 0.0
+    digit: float = 0.0
+    other: float = 0.0
+    own: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, share in vars(self).items():
+            check_range(f"data.negatives.{name}", share, 0, 1)
+        if (total := sum(vars(self).values())) > 1:
+            raise ValueError(f"data.negatives: the shares are at most 1 in all, not {total:g}")
+
+    @property
+    def turns(self) -> bool:
+        """True if some samples are turned, or incorrect guesses of the orientation."""
+        return self.turned + self.guessed > 0
+
 
 # What a sample of each kind is, for people. Negatives have the names of their shares in
 # `NegativesConfig`.

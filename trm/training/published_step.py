@@ -13,9 +13,8 @@ from torch import Tensor
 
 from canvas.drawing import UNDEFINED
 from trm.models.iterative import Batch, IterativeModel, Loop, named, unnamed, where
-from trm.training.configs import DepthConfig
 from trm.training.random_bits import uniform
-from trm.training.step import Metrics, Objective
+from trm.training.step import DepthConfig, Metrics, Objective
 
 
 class Carry(NamedTuple):

@@ -24,8 +24,7 @@ from canvas.sequences import IGNORE, at_writers, sequences
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
 from trm.released import moved
-from trm.training.auxiliary import draw_classes
-from trm.training.configs import AuxiliaryConfig
+from trm.training.auxiliary import AuxiliaryConfig, draw_classes
 from trm.training.mixture import Mixture
 from trm.training.random_bits import Purpose, SampleKeys
 

@@ -10,21 +10,119 @@ exploit test-time computation"). `trm.training.published_step` has the step of t
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from canvas.choices import check_choices, one_of
 from canvas.sequences import IGNORE
 from trm.models.iterative import Batch, IterativeModel, Loop
+from trm.runtime.limits import MOST_STEPS
 from trm.training.auxiliary import AuxiliaryHeads
-from trm.training.configs import DepthConfig
+from trm.training.configs import Stages, check_range
 from trm.training.random_bits import random_starts
 
+SCHEDULES = ("carry", "fresh")
 Metrics = dict[str, Tensor]  # of a training step, by name; with ``loss``
+
+
+@dataclass
+class CycleStage:
+    """Fewer cycles for the first epochs of a run: a step of a depth curriculum.
+
+    A network first learns with few cycles, in a fraction of the time, and later with its own number
+    (after "Accelerating Training Speed of Tiny Recursive Models", arXiv 2511.08653, which adds
+    cycles on a schedule). For settings that are null the network's or those of ``depth`` hold.
+
+    Attributes:
+        until: epochs of the run after which the stage is over; below 1: a share of
+            `trainer.max_epochs`, so that a run may get another length.
+        H_cycles, L_cycles: of the network until then.
+        no_grad_steps, supervised_steps: of `DepthConfig` until then.
+    """
+
+    until: int | float
+    H_cycles: int | None = None
+    L_cycles: int | None = None
+    no_grad_steps: tuple[int, int] | None = None
+    supervised_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("H_cycles", "L_cycles", "supervised_steps"):
+            if (value := getattr(self, name)) is not None:
+                check_range(f"depth.stages: {name}", value, 1, MOST_STEPS)
+
+
+class EpochDepth(NamedTuple):
+    """Recursion depth in an epoch."""
+
+    depth: "DepthConfig"  # its numbers of steps are those of the epoch
+    cycles: dict[str, int]  # settings of the network that differ in it, such as ``H_cycles``
+
+
+@dataclass
+class DepthConfig:
+    """Recursion depth in training.
+
+    Attributes:
+        schedule: `carry` keeps states from step to step, `fresh` starts every batch from initial
+            states.
+        halt_max_steps: `carry`: highest number of supervision steps for a sample.
+        exploration: `carry`: probability that a sample must take a random number of steps.
+        no_grad_steps: `fresh`: fewest and most steps without gradient.
+        supervised_steps: `fresh`: steps with a loss after them; the losses are averaged.
+        random_start: `fresh`: share of samples that start from random states.
+        stages: fewer cycles for the first epochs, in order of their ends, see `CycleStage`.
+            Validation and solving always take the network's own number.
+    """
+
+    schedule: str = one_of("fresh", SCHEDULES)
+    halt_max_steps: int = 16
+    exploration: float = 0.1
+    no_grad_steps: tuple[int, int] = (0, 5)
+    supervised_steps: int = 2
+    random_start: float = 0.0
+    stages: list[CycleStage] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        check_choices(self, "depth.")
+        # A stage's own ranges are checked as those of the whole.
+        stages = [(stage.until, self._of(stage)) for stage in self.stages]
+        self._by_epoch = Stages("depth.stages", stages, EpochDepth(self, {}))
+        if not 0 <= self.no_grad_steps[0] <= self.no_grad_steps[1] <= MOST_STEPS:
+            raise ValueError(
+                f"depth.no_grad_steps is [fewest, most] from 0 to {MOST_STEPS:,}, not "
+                f"{list(self.no_grad_steps)}"
+            )
+        for name in ("supervised_steps", "halt_max_steps"):
+            check_range(f"depth.{name}", getattr(self, name), 1, MOST_STEPS)
+        for name in ("exploration", "random_start"):
+            check_range(f"depth.{name}", getattr(self, name), 0, 1)
+
+    @property
+    def usual_steps(self) -> tuple[int, int]:
+        """Steps without gradient, the middle number of them, and supervised ones.
+
+        Of the schedule `carry` these are none, and the most.
+        """
+        if self.schedule == "carry":
+            return 0, self.halt_max_steps
+        return sum(self.no_grad_steps) // 2, self.supervised_steps
+
+    def at(self, epoch: float, epochs: int | None = None) -> EpochDepth:
+        """Return the depth in an epoch, see `Stages.at`."""
+        return self._by_epoch.at(epoch, epochs)
+
+    def _of(self, stage: CycleStage) -> EpochDepth:
+        """Return the depth in the epochs of a stage."""
+        own = {name: value for name, value in vars(stage).items() if value is not None}
+        steps = {name: value for name, value in own.items() if name.endswith("_steps")}
+        cycles = {name: value for name, value in own.items() if name.endswith("_cycles")}
+        return EpochDepth(replace(self, stages=[], **steps), cycles)
 
 
 @dataclass(frozen=True)
@@ -106,7 +204,7 @@ def step_loss(
         answer: cells that the model fills in, bool [B, H, W].
         loss: a name in `LOSSES`.
         correct: whether the canvas of a sample is upright and correct, bool [B], see
-            `trm.training.configs.NegativesConfig`; None: all are.
+            `trm.training.negatives.NegativesConfig`; None: all are.
 
     Returns:
         A dictionary by the names of curves:

@@ -9,9 +9,9 @@ from torch import nn
 
 from trm.models.iterative import IterativeModel, Loop, map_state, named, unnamed, where
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.training.configs import DepthConfig
 from trm.training.published_step import Carry, carried_step
 from trm.training.random_bits import random_starts, uniform
+from trm.training.step import DepthConfig
 
 
 class Pair(NamedTuple):

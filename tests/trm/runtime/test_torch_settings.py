@@ -29,8 +29,9 @@ from trm.runtime import torch_settings as settings
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.solver import Solver
 from trm.training import GPTModule, IterativeModule
-from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
+from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
+from trm.training.step import DepthConfig
 
 DEFAULTS = [torch.bfloat16, torch.float64, "meta"]
 

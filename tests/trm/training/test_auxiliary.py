@@ -24,14 +24,14 @@ from trm.checkpoints.loading import load_solver
 from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import Loop
-from trm.training.auxiliary import AuxiliaryHeads
-from trm.training.configs import AuxiliaryConfig, DepthConfig, OptimizerConfig, ScheduleConfig
+from trm.training.auxiliary import AuxiliaryConfig, AuxiliaryHeads
+from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule
 from trm.training.optimisers import build_optimizer
 from trm.training.published_step import Carry, carried_step
 from trm.training.samples import DrawnProblems, RowStepSamples, SequenceSamples
-from trm.training.step import Objective, fresh_step
+from trm.training.step import DepthConfig, Objective, fresh_step
 
 TASK = Multiplication("standard", digits_a=(1, 3), digits_b=(1, 3))
 NAMES = {"product": 0.3, "carry": 0.5}

@@ -14,9 +14,10 @@ from trm.cells import CellConfig, rule_settings
 from trm.checkpoints import CHECKPOINT_KEY
 from trm.models import RecursiveConfig, TinyRecursiveModel
 from trm.training.canvas_module import CanvasModule
-from trm.training.configs import CycleStage, DepthConfig, OptimizerConfig, ScheduleConfig
+from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.iterative_module import IterativeModule
+from trm.training.step import CycleStage, DepthConfig
 
 
 def some_problems():

@@ -20,11 +20,11 @@ from canvas.symbols import BLANK, END, MASK
 from trm.cells.samples import CellInputSamples, SolutionSamples
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
-from trm.training.configs import AuxiliaryConfig, NegativesConfig
+from trm.training.auxiliary import AuxiliaryConfig
 from trm.training.curriculum import Curriculum, Stage
 from trm.training.data import Canvas, CanvasDataModule, EpochSampler
 from trm.training.mixture import Mixture
-from trm.training.negatives import SamplesWithNegatives
+from trm.training.negatives import NegativesConfig, SamplesWithNegatives
 from trm.training.priming import PrimedProblems, Priming
 from trm.training.samples import RowStepSamples, SequenceSamples, ValidationProblems
 

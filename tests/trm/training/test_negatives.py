@@ -31,11 +31,11 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rows import Prediction
 from trm.solving.teacher_forced import teacher_forced
 from trm.training import GPTModule, IterativeModule
-from trm.training.auxiliary import AuxiliaryHeads
-from trm.training.configs import AuxiliaryConfig, DepthConfig, NegativesConfig
+from trm.training.auxiliary import AuxiliaryConfig, AuxiliaryHeads
 from trm.training.data import CanvasDataModule
 from trm.training.negatives import (
     KINDS,
+    NegativesConfig,
     SamplesWithNegatives,
     other_problems,
     random_kinds,
@@ -43,7 +43,7 @@ from trm.training.negatives import (
 )
 from trm.training.published_step import carried_step
 from trm.training.samples import RowStepSamples
-from trm.training.step import LOSSES, Objective, fresh_step, step_loss
+from trm.training.step import LOSSES, DepthConfig, Objective, fresh_step, step_loss
 
 LENGTHS: dict[str, Any] = {"digits_a": (1, 3), "digits_b": (1, 3), "long_bias": 1.0}
 TASKS: dict[str, Task] = {

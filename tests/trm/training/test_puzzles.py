@@ -29,10 +29,11 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.puzzles import PuzzleSolver
 from trm.solving.voting import Voting
 from trm.training.cli import train
-from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
+from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.negatives import with_own_rows
 from trm.training.puzzle_data import PuzzleDataModule, PuzzleSamples
 from trm.training.puzzle_module import PuzzleModule
+from trm.training.step import DepthConfig
 
 TINY = """
     --model.network.config.hidden_size 16 --model.network.config.num_heads 2

@@ -16,11 +16,10 @@ from trm.models.configs import RecursiveConfig
 from trm.models.iterative import State, map_state
 from trm.models.recursive import TinyRecursiveModel
 from trm.training import random_bits as draws
-from trm.training.configs import DepthConfig
 from trm.training.data import Canvas
 from trm.training.published_step import carried_step
 from trm.training.samples import RowStepSamples
-from trm.training.step import LOSSES, fresh_step, step_loss
+from trm.training.step import LOSSES, DepthConfig, fresh_step, step_loss
 
 TASK = Multiplication("lattice", base=3, digits_a=(1, 2), digits_b=(1, 1))
 TRM_FILES = sorted((Path(__file__).parents[2] / "reference").glob("trm_*.npz"))

@@ -30,9 +30,9 @@ from trm.runtime.limits import lacks_memory
 from trm.runtime.processes import ending_by_signals
 from trm.training.callbacks import CALLBACKS, Gradients
 from trm.training.cli import TrainingCLI, train
-from trm.training.configs import CycleStage
 from trm.training.curriculum import Curriculum
 from trm.training.iterative_module import IterativeModule
+from trm.training.step import CycleStage
 from trm.training.tensorboard import Pictures
 
 SECONDS = 8.0  # of timed steps in a measurement, after at least `_LEAST` steps
