@@ -70,15 +70,14 @@ def pairs(
 ) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
     """Samples without negatives, with ``given`` and ``written``, and the same with them."""
     plain, other = (samples(TASKS[name], n, blanks=blanks) for n in (None, negatives))
-    problems, drawing, inserted, *_ = plain.draw_batch(range(SIZE))
+    _, drawing, inserted, *_ = plain.draw_batch(range(SIZE))
     before, after = (data.__getitems__(range(SIZE)) for data in (plain, other))
     row = before["answer"].any(2).long().argmax(1).numpy()
     maps = {"given": inserted(drawing.given, False), "row": row}
     above = (np.arange(16) < row[:, None])[:, :, None]
     maps["written"] = above & inserted(drawing.unknown, False)
     sources = inserted.rows[np.arange(SIZE), row] - drawing.canvas_row(0)
-    maps |= {"step": sources, "problems": np.array(problems.to_ints(), dtype=object)}
-    maps["before"] = inserted.row(drawing.canvas_row(sources - 1))
+    maps |= {"step": sources, "before": inserted.row(drawing.canvas_row(sources - 1))}
     whole = {key: value.numpy() for key, value in before.items()} | maps
     after = {key: value.numpy() for key, value in after.items()}
     for i in range(SIZE):
@@ -402,7 +401,7 @@ def test_a_run_logs_the_confidence_on_negatives(command, debug, tmp_path):
     extra.write_text(EXTRA)
     more = ("--model.patience", 4, "--trainer.log_every_n_steps", 1, "--trainer.max_epochs", 1)
     more += ("--model.confidence", "cells")
-    command("fit", *debug, "--config", extra, *more, folder=tmp_path, pictures=True)
+    command("fit", *debug, "--config", extra, *more, folder=tmp_path)
     events = events_of(tmp_path)
     scalars = events.Tags()["scalars"]
     assert {"train/negatives_rejected", "validation/turned_rejected"} < set(scalars)
