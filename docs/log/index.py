@@ -1,11 +1,11 @@
-"""Write the list of entries at the end of README.md: `python docs/log/index.py`, after each one."""
+"""Write the list of entries of README.md: `python docs/log/index.py`, after each one."""
 
 import re
 from itertools import groupby
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-HEADING = "## Entries\n"
+HEADING, RULES = "## Entries\n", "\n## Write an entry\n"
 ENTRY = re.compile(r'^<a id="([\w-]+)"></a>\n\n## (\d{4}-\d\d-\d\d) · (.+)$', re.MULTILINE)
 
 
@@ -23,8 +23,9 @@ def index(folder: Path = FOLDER) -> str:
     lines = []
     for date, of_date in groupby(entries(folder), key=lambda entry: entry[0]):
         lines += [f"\n### {date}\n", *(f"- [{title}]({link})" for _, title, link in of_date)]
-    text = (folder / "README.md").read_text().partition(HEADING)[0]
-    return text + HEADING + "\n".join(lines) + "\n"
+    before, _, listed = (folder / "README.md").read_text().partition(HEADING)
+    rules = "".join(listed.partition(RULES)[1:])
+    return before + HEADING + "\n".join(lines) + "\n" + rules
 
 
 if __name__ == "__main__":
