@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "7de6243e35f22c378584be62ffe380e227e4b4c53ac57ae118d36c5193ec7c6b"
+SOURCES = "1b14c899eb81d554461894e2ec7d8e3fb9bb2dcdc7930d894a22d4245a4487cd"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

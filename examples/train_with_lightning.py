@@ -36,7 +36,7 @@ class SameBatches(CanvasDataModule):
     """Draws its batches once and repeats them in every epoch, in another order each time."""
 
     def train_dataloader(self) -> DataLoader:
-        """Return batches of op inputs: ``ops`` [N], ``inputs`` [N, width], ``labels`` [N, …]."""
+        """Return batches of op inputs: ``op_inputs`` [N], their ids, and ``labels`` [N, …]."""
         samples, size = super().train_dataloader().dataset, self.batch_size
         batches = [samples.__getitems__(range(i, i + size)) for i in range(0, len(samples), size)]
         return DataLoader(batches, batch_size=None, shuffle=True)

@@ -1,7 +1,6 @@
 """Codec of op inputs: everything that an op reads, as one id and back."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import accumulate
 from math import prod
 
@@ -113,64 +112,13 @@ class OpEncoding:
         parts = np.unravel_index(message_id, [self._size(name) for name in names]) if names else ()
         return found | dict(zip(names[::-1], parts[::-1], strict=True))
 
-    @cached_property
-    def reads(self) -> list[list[str]]:
-        """Input names of each op, in the order of the columns of `table`."""
-        return [list(self.units(op))[::-1] for op in range(len(self.ops))]
-
-    @property
-    def width(self) -> int:
-        """Number of columns of `table`: the largest number of inputs of an op."""
-        return max(map(len, self.reads))
-
-    def table(self, op: int, values: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the inputs of an op in N cells, int64 [N, width]; columns without a name are 0.
+    def encode(self, op: int, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the ids of the inputs of an op in N cells, int64 [N].
 
         Args:
             op: index of the op.
             values: inputs and outputs of the cells, int64 [N] by input name, see `LocalRule.apply`.
         """
-        found = np.zeros((len(next(iter(values.values()))), self.width), dtype=np.int64)
-        for column, name in enumerate(self.reads[op]):
-            found[:, column] = values[name]
-        return found
-
-    def codes(self, op: int) -> np.ndarray:
-        """Return the weights of the columns of `table`, int64 [width, 1 + directions].
-
-        The product of a row of the table and this matrix is the symbol, then the message id of
-        each direction.
-        """
-        units, strides = self.units(op), np.cumprod([1, *self.sizes[op][::-1]])[::-1]
-        found = np.zeros((self.width, len(strides)), dtype=np.int64)
-        for row, name in enumerate(self.reads[op]):
-            place = 0 if name == TOKEN else 1 + self._direction_of(name)
-            found[row, place] = units[name] // strides[place]
-        return found
-
-    def _direction_of(self, name: str) -> int:
-        neighbour = name.partition(".")[0]
-        return [NEIGHBOUR_NAMES[direction] for direction in self.directions].index(neighbour)
-
-    def ids_of(self, ops: np.ndarray, table: np.ndarray) -> np.ndarray:
-        """Return the ids of N op inputs, int64 [N].
-
-        Args:
-            ops: indices of the ops, int64 [N].
-            table: their inputs, int64 [N, width].
-        """
-        ids = np.array(self.starts)[ops]
-        for op, names in enumerate(self.reads):
-            here, units = np.flatnonzero(ops == op), self.units(op)
-            ids[here] += table[here, : len(names)] @ np.array([units[name] for name in names])
-        return ids
-
-    def op_of(self, ids: np.ndarray) -> np.ndarray:
-        """Return the index of the op of each id, int64 [N]."""
-        return np.searchsorted(self.starts, ids, side="right") - 1
-
-    def encode(self, op: int, values: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the ids of an op's inputs, int64 [N]; arguments as for `table`."""
         ids = np.full(len(next(iter(values.values()))), self.starts[op])
         for name, unit in self.units(op).items():
             ids += values[name] * unit
@@ -178,7 +126,7 @@ class OpEncoding:
 
     def decode(self, ids: np.ndarray) -> Iterator[tuple[Op, np.ndarray, Inputs]]:
         """Decode N ids, int64 [N]: for each op the indices of its ids, int64, and its inputs."""
-        op_of_id = self.op_of(ids)
+        op_of_id = np.searchsorted(self.starts, ids, side="right") - 1
         for index, op in enumerate(self.ops):
             here = np.flatnonzero(op_of_id == index)
             sizes = (self.ids, *self.sizes[index])

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 
@@ -259,32 +259,6 @@ class LocalRule(ABC):
         ids = [self.encoding.encode(op, known)[here] for op, here in enumerate(cells)]
         return np.concatenate(ids), np.concatenate(cells)
 
-    def samples(
-        self, cell_inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
-    ) -> "OpSamples":
-        """Return each distinct op input in some cells once, with its label.
-
-        Arguments as for `op_input_ids`.
-        """
-        ids, cells = self.op_input_ids(cell_inputs, outputs)
-        ids, first = np.unique(ids, return_index=True)
-        ops, cells = self.encoding.op_of(ids), cells[first]
-        known = {**cell_inputs, **{input_name(OWN, name): part for name, part in outputs.items()}}
-        found = OpSamples.empty(self, ops)
-        for op in range(len(self.encoding.ops)):
-            here = np.flatnonzero(ops == op)
-            inputs = {name: known[name][cells[here]] for name in self.encoding.reads[op]}
-            labels = {name: outputs[name][cells[here]] for name in self.encoding.ops[op].outputs}
-            found.fill(self, op, here, inputs, labels)
-        return found
-
-    def samples_of(self, ids: np.ndarray) -> "OpSamples":
-        """Return op inputs with their labels, from their ids, int64 [N]."""
-        found = OpSamples.empty(self, self.encoding.op_of(ids))
-        for index, (op, here, inputs) in enumerate(self.encoding.decode(ids)):
-            found.fill(self, index, here, inputs, self.cell(op.outputs, inputs))
-        return found
-
     def decide(self, ids: np.ndarray) -> np.ndarray:
         """Return the classes for N op inputs, from their ids: int64 [N, 1 + signals], see `Decide`.
 
@@ -313,43 +287,3 @@ Decide = Callable[[np.ndarray], np.ndarray]
 # in which of them the law holds, bool [N]. The first line of its docstring is an equation. The
 # output `SYMBOL` is the cell's symbol where it is given.
 Law = Callable[[Inputs, Mapping[str, np.ndarray]], np.ndarray]
-
-
-class OpSamples(NamedTuple):
-    """Inputs of N ops with the correct outputs."""
-
-    ops: np.ndarray  # int64 [N], indices of the ops
-    inputs: np.ndarray  # int64 [N, width], see `OpEncoding.table`
-    labels: np.ndarray  # int64 [N, 1 + signals]: symbol, then signals; −1: no label
-
-    @classmethod
-    def empty(cls, rule: LocalRule, ops: np.ndarray) -> "OpSamples":
-        """Return samples of these ops, int64 [N], that are still to be filled in."""
-        inputs = np.zeros((len(ops), rule.encoding.width), dtype=np.int64)
-        return cls(ops, inputs, np.full((len(ops), 1 + len(rule.signals)), -1))
-
-    def fill(
-        self,
-        rule: LocalRule,
-        op: int,
-        here: np.ndarray,
-        inputs: Mapping[str, np.ndarray],
-        outputs: Mapping[str, np.ndarray],
-    ) -> None:
-        """Fill in the samples of one op, in place.
-
-        Given symbols get no label.
-
-        Args:
-            rule: of the op.
-            op: its index.
-            here: indices of its samples, int64 [M].
-            inputs: of these samples, int64 [M] by name.
-            outputs: the correct ones, int64 [M] by name.
-        """
-        self.inputs[here] = rule.encoding.table(op, inputs)
-        for column, name in enumerate((SYMBOL, *rule.signals)):
-            if name in outputs:
-                self.labels[here, column] = outputs[name]
-        if rule.encoding.ops[op].inputs is None:
-            self.labels[here[inputs[TOKEN] != symbols.MASK], 0] = -1

@@ -20,7 +20,6 @@ from canvas.tasks import task_data
 from trm.cells.configs import CellConfig, rule_settings
 from trm.cells.model import CellModel
 from trm.cells.proof.compare import Comparison, compare
-from trm.cells.samples import as_batch
 from trm.checkpoints import DATA_KEY, SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.grid import Grid
@@ -198,10 +197,10 @@ def learn(once: Callable) -> Learn:
         numbers = reachable_op_inputs(rule)
 
         def train(folder: Path) -> None:
-            batch = as_batch(rule.samples_of(numbers))
-            labels = dict(zip(model.outputs, batch["labels"].T, strict=True))
+            decided = torch.from_numpy(rule.decide(numbers))
+            labels = dict(zip(model.outputs, decided.T, strict=True))
             optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)
-            inputs = model.reader.read(batch["ops"], batch["inputs"])
+            inputs = model.reader.decode(torch.from_numpy(numbers))
             for step in range(steps):
                 optimiser.param_groups[0]["lr"] = 0.01 * (1 - step / steps)
                 parts = model.parts(model.cells(inputs)[0])

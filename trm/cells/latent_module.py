@@ -29,7 +29,7 @@ from canvas.cells.spec import TOKEN
 from trm.cells.cache import CellCache
 from trm.cells.model import CellModel
 from trm.cells.module import BaseCellModule
-from trm.cells.samples import SolutionSamples, as_batch
+from trm.cells.samples import SolutionSamples
 from trm.cells.state_merging import PageCells, merged_messages
 from trm.models.iterative import Batch
 from trm.runtime.torch_settings import standard_settings
@@ -104,7 +104,7 @@ class LatentModule(BaseCellModule):
         return epoch > 0 and epoch >= self.merging * self.trainer.max_epochs
 
     def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        if "inputs" in batch:
+        if "op_inputs" in batch:
             return super().work(batch)
         return work_relaxed(self.model, batch, self.temperature)
 
@@ -122,7 +122,7 @@ class LatentModule(BaseCellModule):
         """Merge the codes in freshly drawn solutions, in an epoch that merges."""
         if self.merges(self.current_epoch):
             self.op_inputs = merged_op_inputs(self.rule, self.model, self.more_solutions())
-            self.log("train/op_inputs", float(len(self.op_inputs["ops"])))
+            self.log("train/op_inputs", float(len(self.op_inputs["op_inputs"])))
 
     def more_solutions(self) -> Iterator[Batch]:
         """Yield solutions of the training split, different ones for each epoch."""
@@ -137,7 +137,7 @@ class LatentModule(BaseCellModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if self.op_inputs is not None:
             random = np.random.default_rng(self.batch_seed(batch_idx))
-            total = len(self.op_inputs["ops"])
+            total = len(self.op_inputs["op_inputs"])
             some = torch.from_numpy(random.integers(0, total, min(total, _OP_INPUTS)))
             few = {name: part[some] for name, part in self.op_inputs.items()}
             batch = move_data_to_device(few, self.device)
@@ -268,7 +268,7 @@ def merged_op_inputs(rule: LocalRule, model: CellModel, canvases: Iterable[Batch
     order = np.lexsort((-times, shown[:, 1], shown[:, 0]))
     seen, which = np.unique(shown[order, 0], return_index=True)
     labels = shown[order[which], 2:]
-    return as_batch(coded.samples_of(seen)._replace(labels=labels))
+    return {"op_inputs": torch.from_numpy(seen), "labels": torch.from_numpy(labels)}
 
 
 def _fronts(model: CellModel, batch: Batch) -> list[np.ndarray]:

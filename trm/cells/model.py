@@ -302,7 +302,7 @@ class CellModel(Indexed, IterativeModel):
         """Compute the outputs of N ops.
 
         Args:
-            op_inputs: their inputs, see `OpReader.read` and `OpReader.decode`.
+            op_inputs: their inputs, see `OpReader.decode`.
             tables: `message_tables`, to share them between calls.
 
         Returns:

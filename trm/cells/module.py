@@ -17,7 +17,7 @@ from canvas.drawing import WorkedDrawing
 from trm.cells.integer import IntegerCellModel
 from trm.cells.model import CellModel
 from trm.cells.predictor import CellPredictor, right_cells
-from trm.cells.samples import CellInputSamples, SolutionSamples, as_batch
+from trm.cells.samples import CellInputSamples, SolutionSamples, labelled
 from trm.models.iterative import Batch
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.teacher_forced import TeacherForced
@@ -85,7 +85,7 @@ class BaseCellModule(CanvasModule):
 
     def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the outputs of a batch's cells and their halt logits, see `CellModel.cells`."""
-        return self.model.cells(self.model.reader.read(batch["ops"], batch["inputs"]))
+        return self.model.cells(self.model.reader.decode(batch["op_inputs"]))
 
     def cross_entropy(self, logits: Tensor, label: Tensor) -> Tensor:
         """Return the mean loss of one output; labels of −1 do not count."""
@@ -106,7 +106,7 @@ class BaseCellModule(CanvasModule):
         shares: dict[str, Tensor] = {}
         right = torch.ones_like(batch["labels"][:, 0], dtype=torch.bool)
         for (name, part), label in zip(logits.items(), batch["labels"].unbind(1), strict=True):
-            if name in self.model.config.codes and "inputs" not in batch:
+            if name in self.model.config.codes and "op_inputs" not in batch:
                 continue  # latent codes have no labels
             total = total + self.cross_entropy(part.float(), label)
             same, counts = part.detach().argmax(dim=-1) == label, label >= 0
@@ -169,10 +169,10 @@ class CellModule(BaseCellModule):
     @standard_settings(threads=1)
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if self.counterexamples:
-            self.seen.append(self._ids(batch))
-            count = round(self.counterexamples * len(batch["ops"])) if len(self.hard) else 0
+            self.seen.append(batch["op_inputs"].cpu().numpy())
+            count = round(self.counterexamples * len(batch["op_inputs"])) if len(self.hard) else 0
             random = np.random.default_rng(self.batch_seed(batch_idx))
-            more = self._op_inputs(random.choice(self.hard, count)) if count else {}
+            more = self._labelled(random.choice(self.hard, count)) if count else {}
             more = {name: torch.cat((batch[name], part)) for name, part in more.items()}
             batch = {**batch, **more}
         return super().training_step(batch, batch_idx)
@@ -184,12 +184,8 @@ class CellModule(BaseCellModule):
             loader.sampler.set_epoch(epoch)
             yield from loader
 
-    def _ids(self, batch: Batch) -> np.ndarray:
-        """Return the ids of a batch's op inputs, int64 [N]."""
-        return self.rule.encoding.ids_of(batch["ops"].cpu().numpy(), batch["inputs"].cpu().numpy())
-
-    def _op_inputs(self, numbers: np.ndarray) -> Batch:
-        return move_data_to_device(as_batch(self.rule.samples_of(numbers)), self.device)
+    def _labelled(self, ids: np.ndarray) -> Batch:
+        return move_data_to_device(labelled(self.rule, ids), self.device)
 
     @standard_settings(threads=1)
     @torch.no_grad()
@@ -199,13 +195,12 @@ class CellModule(BaseCellModule):
             return
         if not self.seen:  # resumed from a checkpoint, which does not contain them
             before = self.batches_of(range(self.current_epoch))
-            self.seen = [self._ids(batch) for batch in before]
+            self.seen = [batch["op_inputs"].numpy() for batch in before]
         self.seen = [np.unique(np.concatenate(self.seen))]
         tables, hard = self.model.message_tables(), [self.hard]
         for numbers in np.array_split(self.seen[0], -(-len(self.seen[0]) // _AT_ONCE)):
-            batch = self._op_inputs(numbers)
-            op_inputs = self.model.reader.read(batch["ops"], batch["inputs"])
-            outputs, _ = self.model.cells(op_inputs, tables)
+            batch = self._labelled(numbers)
+            outputs, _ = self.model.cells(self.model.reader.decode(batch["op_inputs"]), tables)
             labels = dict(zip(self.model.outputs, batch["labels"].unbind(1), strict=True))
             least = self.model.margins(outputs.float(), labels)
             hard.append(numbers[(least < _NARROW).cpu().numpy()])

@@ -1,4 +1,4 @@
-"""Inputs of a cell model's ops as tensors: from what cells see, from columns, and from ids.
+"""Inputs of a cell model's ops as tensors: their ids, and what they read.
 
 A cell model embeds what an op reads by looking it up: a row of a table for each neighbour's message
 (`CellModel.message_tables`). `OpReader` finds these rows. It has indices and no parameters.
@@ -56,7 +56,6 @@ class OpReader(Indexed):
     """
 
     _units: Tensor  # int64 [ops, all that cells see], the weight of each thing in an id
-    _codes: Tensor  # int64 [ops, width, 1 + directions], from columns to symbol and message ids
     _starts: Tensor  # int64 [ops], the first id of each op
     _sizes: Tensor  # int64 [ops, directions], number of message ids
     _strides: Tensor  # int64 [ops, directions], the weight of a message id in an id
@@ -83,7 +82,6 @@ class OpReader(Indexed):
         ]
         parts = {
             "units": torch.tensor([[of.get(name, 0) for name in sees] for of in units]),
-            "codes": torch.from_numpy(np.stack([encoding.codes(op) for op in range(count)])),
             "starts": torch.tensor(encoding.starts[:-1]),
             "sizes": torch.from_numpy(sizes),
             "strides": torch.from_numpy(sizes[:, ::-1].cumprod(axis=1)[:, ::-1] // sizes),
@@ -105,32 +103,19 @@ class OpReader(Indexed):
         read = (seen * self._units[ops].unsqueeze(1)).sum(-1)  # [ops, N]
         return (read + self._starts[ops].unsqueeze(1)).flatten()
 
-    def read(self, ops: Tensor, inputs: Tensor) -> OpInputs:
-        """Return the inputs of N ops.
-
-        Args:
-            ops: indices, int64 [N].
-            inputs: what they read, int64 [N, width], see `OpEncoding.table`.
-        """
-        weights = self._codes[0] if len(self._codes) == 1 else self._codes[ops]
-        codes = (inputs.unsqueeze(2) * weights).sum(dim=1)  # [N, 1 + directions]
-        return self._found(ops, codes[:, 0], codes[:, 1:])
-
     def decode(self, ids: Tensor) -> OpInputs:
         """Return op inputs from their ids, int64 [N]."""
         op = self._op_of(ids)
         rest, sizes = ids - self._starts[op], self._sizes[op]
-        codes = rest.unsqueeze(1) // self._strides[op]  # [N, directions]
-        token = codes[:, 0] // sizes[:, 0] if self.encoding.directions else rest
-        return self._found(op, token, codes % sizes)
+        message_ids = rest.unsqueeze(1) // self._strides[op]  # [N, directions]
+        token = message_ids[:, 0] // sizes[:, 0] if self.encoding.directions else rest
+        message_ids = message_ids % sizes
+        places, present = message_ids + self._tables[op], message_ids >= self._least[op]
+        return OpInputs(op, token, self._token[op, None], places, present)
 
     def outputs_of(self, ids: Tensor) -> Tensor:
         """Return which outputs the op of each id has, int64 [N, outputs], 1 or 0."""
         return self._outputs[self._op_of(ids)]
-
-    def _found(self, op: Tensor, token: Tensor, messages: Tensor) -> OpInputs:
-        places, present = messages + self._tables[op], messages >= self._least[op]
-        return OpInputs(op, token, self._token[op, None], places, present)
 
     def _op_of(self, ids: Tensor) -> Tensor:
         return torch.bucketize(ids, self._starts, right=True) - 1

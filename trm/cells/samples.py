@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from canvas.cells.drawn import drawn_cell_inputs
-from canvas.cells.local_rule import LocalRule, OpSamples
+from canvas.cells.local_rule import LocalRule
 from canvas.cells.spec import SYMBOL, TOKEN
 from canvas.drawing import WorkedDrawing
 from canvas.problems import random_below
@@ -23,8 +23,8 @@ _POOLED = 1000  # problems worked out at once for a pool
 class CellInputSamples(TrainingSamples):
     """Batches of whole solutions, in which each distinct op input is a sample.
 
-    A batch has ``ops``: int64 [N], ``inputs``: int64 [N, width] and ``labels``: int64
-    [N, 1 + signals], see `canvas.cells.local_rule.OpSamples`.
+    A batch has ``op_inputs``: their ids, int64 [N], see `canvas.cells.encoding.OpEncoding`, and
+    ``labels``: int64 [N, 1 + signals], see `LocalRule.decide`.
 
     In half the solutions a random number of first rows is given; all other rows are to be filled
     in. Three op inputs in five occur more than once in a batch, those of blank cells most often.
@@ -37,8 +37,8 @@ class CellInputSamples(TrainingSamples):
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         if self.mixture.pool:
             words = self.keys(indices).words(Purpose.ROW, 1)
-            chosen = random_below(words[:, 0], len(self.pooled.ops))
-            return as_batch(OpSamples(*(part[chosen] for part in self.pooled)))
+            chosen = torch.from_numpy(random_below(words[:, 0], len(self.pooled["op_inputs"])))
+            return {name: part[chosen] for name, part in self.pooled.items()}
         _, drawing, _, keys = self.draw_batch(indices)
         words = keys.words(Purpose.ROW, 2)
         known = random_below(words[:, 0], drawing.num_rows) * random_below(words[:, 1], 2)
@@ -46,8 +46,8 @@ class CellInputSamples(TrainingSamples):
         return self.batch(self.task.local_rule(), drawing, known)
 
     @cached_property
-    def pooled(self) -> OpSamples:
-        """Distinct op inputs of the first ``pool`` training problems, with their labels."""
+    def pooled(self) -> TrainingBatch:
+        """Distinct op inputs of the first ``pool`` training problems, as a batch."""
         pool, rule = self.mixture.pool, self.task.local_rule()
         data = replace(self, size=pool, mixture=replace(self.mixture, pool=0))
         ids = np.zeros(0, dtype=np.int64)
@@ -56,7 +56,7 @@ class CellInputSamples(TrainingSamples):
             found = drawn_cell_inputs(rule, drawing)
             ids = np.union1d(ids, rule.op_input_ids(found.cell_inputs, found.outputs)[0])
             ids = np.union1d(ids, found.updates)
-        return rule.samples_of(ids)
+        return labelled(rule, ids)
 
     @staticmethod
     def batch(
@@ -71,8 +71,8 @@ class CellInputSamples(TrainingSamples):
         """
         found = drawn_cell_inputs(rule, drawing, known)
         if not rule.ordered:
-            return as_batch(rule.samples_of(found.updates))
-        return as_batch(rule.samples(found.cell_inputs, found.outputs))
+            return labelled(rule, found.updates)
+        return labelled(rule, np.unique(rule.op_input_ids(found.cell_inputs, found.outputs)[0]))
 
 
 class SolutionSamples(TrainingSamples):
@@ -107,6 +107,6 @@ class SolutionSamples(TrainingSamples):
         return {name: torch.from_numpy(array) for name, array in batch.items()}
 
 
-def as_batch(samples: OpSamples) -> TrainingBatch:
-    """Return op samples as tensors, by the names of their parts."""
-    return {name: torch.from_numpy(part) for name, part in samples._asdict().items()}
+def labelled(rule: LocalRule, ids: np.ndarray) -> TrainingBatch:
+    """Return op inputs, from their ids, int64 [N], with the labels of a rule."""
+    return {"op_inputs": torch.from_numpy(ids), "labels": torch.from_numpy(rule.decide(ids))}

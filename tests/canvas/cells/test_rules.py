@@ -80,16 +80,16 @@ def test_examples_in_docstrings_are_correct(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_samples_of_canvases_equal_samples_of_their_ids(name: str) -> None:
+def test_decisions_of_op_inputs_are_those_of_their_cells(name: str) -> None:
     task, *_, latent = EXAMPLES[name]
     rule = task.local_rule(latent)
     drawing = task.canvas_layout.draw_worked(sample(task, 0, "train", 0, np.arange(20)))
     found = drawn_cell_inputs(rule, drawing)
-    samples = rule.samples(found.cell_inputs, found.outputs)
-    ids = rule.encoding.ids_of(samples.ops, samples.inputs)
-    assert (ids == np.unique(rule.op_input_ids(found.cell_inputs, found.outputs)[0])).all()
-    for one, other in zip(samples, rule.samples_of(ids), strict=True):
-        assert (one == other).all()
+    ids, cells = rule.op_input_ids(found.cell_inputs, found.outputs)
+    for output, decided in zip((SYMBOL, *rule.signals), rule.decide(ids).T, strict=True):
+        asked = decided >= 0
+        assert asked.any()
+        assert (decided == found.outputs[output][cells])[asked].all()
 
 
 @pytest.mark.parametrize("base", [2, 10])

@@ -63,10 +63,10 @@ def test_merged_op_inputs_are_those_of_canvases_each_once(latent_model):
     samples = SolutionSamples(task, Canvas(margin=2), "train", 0, 512, 64)
     pages = [samples.__getitems__(list(range(start, start + 64))) for start in range(0, 512, 64)]
     op_inputs = merged_op_inputs(rule, model, pages)
-    inputs = op_inputs["ops"], op_inputs["inputs"]
-    assert len(torch.column_stack(inputs).unique(dim=0)) == len(op_inputs["ops"])
+    ids = op_inputs["op_inputs"]
+    assert len(ids.unique()) == len(ids)
     said = dict(zip((SYMBOL, *rule.signals), op_inputs["labels"].T, strict=True))
-    parts = model.parts(model.cells(model.reader.read(*inputs))[0])
+    parts = model.parts(model.cells(model.reader.decode(ids))[0])
     for name in (SYMBOL, "multiplier", "multiplicand", "addend"):  # its codes have kept their names
         asked = said[name] >= 0
         assert torch.equal(parts[name].argmax(dim=1)[asked], said[name][asked])

@@ -35,7 +35,7 @@ ONE_EPOCH = ("--trainer.max_epochs", 1, "--data.batches_per_epoch", 170)
 def test_samples_are_the_distinct_inputs_of_training_problems():
     samples = CellInputSamples(TASK, Canvas(margin=2), "train", 0, 64, 32)
     batch, rule = samples.__getitems__(list(range(32))), TASK.local_rule()
-    numbers = rule.encoding.ids_of(batch["ops"].numpy(), batch["inputs"].numpy())
+    numbers = batch["op_inputs"].numpy()
     assert (np.diff(numbers) > 0).all()
     outputs = rule.correct_outputs(numbers)
     names = (SYMBOL, *rule.signals)
@@ -52,18 +52,17 @@ def test_a_pool_has_each_op_input_of_its_problems_once():
     samples = CellInputSamples(TASK, Canvas(margin=2), "train", 0, 64, 32, mixture=Mixture(pool=40))
     drawn = CellInputSamples(TASK, Canvas(margin=2), "train", 0, 40, 40)
     batch = drawn.batch(rule, drawn.draw_batch(range(40))[1])
-    pooled = rule.encoding.ids_of(samples.pooled.ops, samples.pooled.inputs)
-    drawn_ids = rule.encoding.ids_of(batch["ops"].numpy(), batch["inputs"].numpy())
-    assert pooled.tolist() == drawn_ids.tolist()
+    pooled = samples.pooled["op_inputs"].numpy()
+    assert pooled.tolist() == batch["op_inputs"].tolist()
     assert np.isin(pooled, reachable_op_inputs(rule)).all(), "no row is given"
-    assert np.array_equal(samples.pooled.labels, batch["labels"])
+    assert torch.equal(samples.pooled["labels"], batch["labels"])
     first, other = samples.__getitems__(range(32)), samples.__getitems__(range(64, 96))
     assert first["labels"].shape == (32, 1 + len(rule.signals))
     for part in (first, other):
-        ids = rule.encoding.ids_of(part["ops"].numpy(), part["inputs"].numpy())
+        ids = part["op_inputs"].numpy()
         assert np.isin(ids, pooled).all()
         assert len(np.unique(ids)) > 8
-    assert not torch.equal(first["inputs"], other["inputs"]), "each epoch draws anew"
+    assert not torch.equal(first["op_inputs"], other["op_inputs"]), "each epoch draws anew"
     again = samples.__getitems__(range(32))
     assert all(torch.equal(first[name], again[name]) for name in first)
 
