@@ -38,7 +38,8 @@ def judged(name: str) -> Judgement:
     solver = load_solver(name, device="cpu")
     model = solver.predictor.model
     rule = provable(model, solver.task)
-    found = compare(model, rule, reachable_op_inputs(rule))
+    ids = reachable_op_inputs(rule)
+    found = compare(model, ids, rule.decide(ids))
     margin = float(found.margin[found.right].min(initial=torch.inf))
     sizes = model.num_parameters, len(found.numbers), len(found.wrong)
     return Judgement(name, solver.task.layout, *sizes, margin, found.arithmetic)

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "1b14c899eb81d554461894e2ec7d8e3fb9bb2dcdc7930d894a22d4245a4487cd"
+SOURCES = "fbb4460ae4a2b0cd4f552c4c383edb11c3552b7d69a988b9ce975c3dfa0d4c7b"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

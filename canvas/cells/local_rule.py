@@ -260,10 +260,7 @@ class LocalRule(ABC):
         return np.concatenate(ids), np.concatenate(cells)
 
     def decide(self, ids: np.ndarray) -> np.ndarray:
-        """Return the classes for N op inputs, from their ids: int64 [N, 1 + signals], see `Decide`.
-
-        An output is −1 where the op does not have it. So is the symbol where it is given.
-        """
+        """Return the correct classes for N op inputs, from their ids, see `Decide`."""
         columns = {name: i for i, name in enumerate((SYMBOL, *self.signals))}
         found = np.full((len(ids), len(columns)), -1)
         for op, here, inputs in self.encoding.decode(ids):
@@ -274,13 +271,10 @@ class LocalRule(ABC):
                 found[here[inputs[TOKEN] != symbols.MASK], 0] = -1
         return found
 
-    def correct_outputs(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the same by output, int64 [N] each."""
-        return dict(zip((SYMBOL, *self.signals), self.decide(ids).T, strict=True))
-
 
 # Called with the ids of N op inputs, int64 [N]; returns the class of each output, the symbol first,
-# int64 [N, 1 + signals]. A rule, a network and a table of decisions all have such a function.
+# int64 [N, 1 + signals]. −1: the op does not have that output, or the symbol is given. A rule, a
+# network and a table of decisions all have such a function.
 Decide = Callable[[np.ndarray], np.ndarray]
 
 # Called with the inputs and outputs of N cells, int64 [N] by name as in `LocalRule.apply`; returns

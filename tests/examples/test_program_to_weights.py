@@ -24,12 +24,12 @@ def test_compiled_weights_decide_as_the_rule_on_all_inputs(example, task):
     rule = task.local_rule()
     ids = reachable_op_inputs(rule)
     model = example.compiled(task)
-    found = compare(model, rule, ids, bounded=False)
+    found = compare(model, ids, rule.decide(ids), bounded=False)
     assert model.config.intermediate_size == len(ids)
     assert found.right.all()
     with torch.no_grad():
         model.layers[0].mlp.down.weight[:, 7] *= -1  # the unit of one op input
-    found = compare(model, rule, ids, bounded=False)
+    found = compare(model, ids, rule.decide(ids), bounded=False)
     assert np.flatnonzero(~found.right).tolist() == [7]
 
 

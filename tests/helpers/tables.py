@@ -28,7 +28,7 @@ def cell_inputs(layout: str, base: int) -> np.ndarray:
 def correct_table(layout: str, base: int) -> CellProgram:
     """Return the decisions of a network without an error."""
     rule, numbers = task_of(layout, base).local_rule(), cell_inputs(layout, base)
-    return CellProgram.extract(layout, rule, numbers, rule.correct_outputs(numbers))
+    return CellProgram.extract(layout, rule, numbers, rule.decide(numbers))
 
 
 def changed(program: CellProgram, output: str, **parts: np.ndarray) -> CellProgram:

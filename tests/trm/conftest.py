@@ -214,7 +214,9 @@ def learn(once: Callable) -> Learn:
         file = REFERENCE / f"{name}.safetensors"
         file = file if file.exists() else once(name, train) / "weights"
         model.load_state_dict(load_file(file))
-        return Trained(task, rule, model.eval(), compare(model.eval(), rule, numbers))
+        return Trained(
+            task, rule, model.eval(), compare(model.eval(), numbers, rule.decide(numbers))
+        )
 
     return trained
 

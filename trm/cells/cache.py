@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from canvas.cells.spec import SYMBOL
+from canvas.symbols import MASK
 from trm.runtime.torch_settings import standard_settings
 
 if TYPE_CHECKING:
@@ -65,8 +66,14 @@ class CellCache:
     @torch.no_grad()
     def decide(self, ids: np.ndarray) -> np.ndarray:
         """Return the classes alone, see `canvas.cells.local_rule.Decide`."""
-        parts = torch.from_numpy(ids).split(self.model.at_once(_AT_ONCE))
-        return torch.cat([self(part).classes for part in parts]).numpy()
+        found = []
+        for part in torch.from_numpy(ids).split(self.model.at_once(_AT_ONCE)):
+            op_inputs, has = self.model.reader.decode(part), self.model.reader.outputs_of(part)
+            decided = self(part).classes.masked_fill(has == 0, -1)
+            given = op_inputs.reads_token[:, 0] & (op_inputs.token != MASK)
+            decided[:, 0] = decided[:, 0].masked_fill(given, -1)
+            found.append(decided)
+        return torch.cat(found).numpy()
 
     def of_cells(self, tokens: Tensor, around: Tensor) -> Decided:
         """Return the decisions of N cells, op after op.

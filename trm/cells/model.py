@@ -424,18 +424,18 @@ class CellModel(Indexed, IterativeModel):
         """Return the likeliest class of each output, int64 [N, outputs], from [N, sum of C]."""
         return F.pad(outputs, (0, 1), value=-torch.inf)[:, self._logits].argmax(dim=-1)
 
-    def margins(self, outputs: Tensor, labels: dict[str, Tensor]) -> Tensor:
+    def margins(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """Smallest logit margin per op input, float [N].
 
         Args:
             outputs: logits, [N, sum of C].
-            labels: correct classes by output, int64 [N]; −1: no label.
+            labels: correct classes, int64 [N, outputs]; −1: no label.
         """
         least = outputs.new_full((len(outputs),), torch.inf)
-        for name, logits in self.parts(outputs).items():
-            label = labels[name].clamp(min=0)[:, None]
+        for logits, correct in zip(self.parts(outputs).values(), labels.unbind(1), strict=True):
+            label = correct.clamp(min=0)[:, None]
             margin = logits.gather(1, label)[:, 0] - logits.scatter(1, label, -torch.inf).amax(1)
-            least = torch.minimum(least, margin.masked_fill(labels[name] < 0, torch.inf))
+            least = torch.minimum(least, margin.masked_fill(correct < 0, torch.inf))
         return least
 
     def message_tables(self) -> list[Tensor]:

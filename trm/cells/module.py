@@ -201,8 +201,7 @@ class CellModule(BaseCellModule):
         for numbers in np.array_split(self.seen[0], -(-len(self.seen[0]) // _AT_ONCE)):
             batch = self._labelled(numbers)
             outputs, _ = self.model.cells(self.model.reader.decode(batch["op_inputs"]), tables)
-            labels = dict(zip(self.model.outputs, batch["labels"].unbind(1), strict=True))
-            least = self.model.margins(outputs.float(), labels)
+            least = self.model.margins(outputs.float(), batch["labels"])
             hard.append(numbers[(least < _NARROW).cpu().numpy()])
         self.hard = np.unique(np.concatenate(hard))
         self.log("train/counterexamples", float(len(self.hard)), sync_dist=True)

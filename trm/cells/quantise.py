@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from canvas.symbols import MASK
+from trm.cells.cache import CellCache
 from trm.cells.configs import IntegerCellConfig
 from trm.cells.integer import FRACTION, GATES, MOST, MOST_STATE, Fraction, IntegerCellModel, Rows
 from trm.cells.model import CellModel
@@ -84,11 +84,11 @@ def refined(
     for part in rounded:
         parametrize.register_parametrization(part, "weight", _Rounded(bits))
     optimiser = torch.optim.AdamW(found.parameters(), lr=rate, weight_decay=0.0)
-    draw = _Draw(model, ids)
+    draw, decide = _Draw(model, ids), CellCache(model).decide
     for step in range(steps):
         optimiser.param_groups[0]["lr"] = rate * (1 - step / steps)
         some = draw(min(_BATCH, len(ids)))
-        labels = decisions(model, some).unbind(dim=1)
+        labels = torch.from_numpy(decide(some.numpy())).unbind(dim=1)
         logits = found.parts(found.cells(found.reader.decode(some))[0]).values()
         # Averaged over all op inputs: an output of fewer op inputs weighs less.
         losses = [
@@ -104,24 +104,10 @@ def refined(
     return found.eval()
 
 
-@torch.no_grad()
-def decisions(model: CellModel, ids: Tensor) -> Tensor:
-    """Return the decided classes of op inputs, int64 [N, outputs]; −1: it is not an output.
-
-    The symbol of a cell that is given is no output.
-    """
-    inputs = model.reader.decode(ids)
-    decided = model.decided(model.cells(inputs)[0])
-    decided = decided.masked_fill(model.reader.outputs_of(ids) == 0, -1)
-    given = inputs.reads_token[:, 0] & (inputs.token != MASK)
-    decided[:, 0] = decided[:, 0].masked_fill(given, -1)
-    return decided
-
-
 def differing(model: CellModel, other: CellModel, ids: Tensor) -> int:
     """Return the number of op inputs, int64 [N], for which two models decide differently."""
-    pairs = ((decisions(model, part), decisions(other, part)) for part in ids.split(_BATCH))
-    return sum(int((one != two).any(dim=1).sum()) for one, two in pairs)
+    one, two = (CellCache(each).decide(ids.numpy()) for each in (model, other))
+    return int((one != two).any(axis=1).sum())
 
 
 class _Draw:

@@ -184,7 +184,8 @@ def _write_decisions(proof: Proof, checkpoint: Path) -> Path:
     predictor, task, comparison = proof.solver.predictor, proof.solver.task, proof.comparison
     assert comparison is not None
     if len(predictor.model.encoding.ops) == 1:
-        table = closed_table(predictor.model.encoding, comparison.numbers, comparison.outputs)
+        outputs = dict(zip(predictor.model.outputs, comparison.decided.T, strict=True))
+        table = closed_table(predictor.model.encoding, comparison.numbers, outputs)
     else:  # every op is proved on its own inputs; a table needs those of whole cells
         assert proof.rule is not None
         ids = reachable_cell_inputs(proof.rule)
@@ -381,7 +382,7 @@ def _draw(proof: Proof, file: Path) -> None:
     if program is None and rule.codes:
         return  # its codes have no correct classes
     if program is None:  # then the tables that it should have learned
-        ideal = rule.correct_outputs(comparison.numbers)
+        ideal = rule.decide(comparison.numbers)
         program = CellProgram.extract(task.layout, rule, comparison.numbers, ideal)
     if (figure := margins_figure(program, rule, comparison, sentence(proof))) is not None:
         save(figure, file)

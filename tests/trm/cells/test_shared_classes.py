@@ -107,8 +107,7 @@ def test_without_attention_a_cell_adds_its_neighbours_messages():
 def test_rounding_of_shared_classes_is_within_the_bound(layout: str, settings: dict) -> None:
     net, ids = model(layout, **settings), ids_of(layout)
     inputs = net.reader.decode(ids)
-    decided = net.decided(net.cells(inputs)[0]).unbind(1)
-    labels = dict(zip(net.outputs, decided, strict=True))
+    labels = net.decided(net.cells(inputs)[0])
     single = net.margins(net.cells(inputs)[0], labels).double()
     left = RoundingBound(net, "float32").left(ids, labels)
     exact = net.double().margins(net.cells(inputs)[0], labels)

@@ -10,7 +10,6 @@ Assumed: exp, square root and division have errors of at most four units in the 
 TF32 or bfloat16 is in use.
 """
 
-from collections.abc import Mapping
 from functools import reduce
 from math import sqrt
 from typing import NamedTuple
@@ -102,12 +101,12 @@ class RoundingBound:
         return n * self.u / (1 - n * self.u)
 
     @torch.no_grad()
-    def left(self, numbers: Tensor, labels: Mapping[str, Tensor]) -> Tensor:
+    def left(self, numbers: Tensor, labels: Tensor) -> Tensor:
         """Return the smallest margin of any output less its largest error, float64 [N].
 
         Args:
             numbers: ids of op inputs, int64 [N].
-            labels: correct classes by output, int64 [N] each; −1: no label.
+            labels: correct classes, int64 [N, outputs]; −1: no label.
         """
         op_inputs = self.model.reader.decode(numbers)
         keys_values = [
@@ -226,21 +225,21 @@ class RoundingBound:
         total, error = x.value + written.value, slope * x.error + written.error
         return Bounded(total, error + self.u * (total.norm(dim=-1) + error))
 
-    def _margins(self, z: Bounded, labels: Mapping[str, Tensor]) -> Tensor:
+    def _margins(self, z: Bounded, labels: Tensor) -> Tensor:
         """Smallest margin of a correct logit over all outputs, less the errors of both logits."""
         least = torch.full_like(z.error, torch.inf)
         gamma, start = self.gamma(z.value.shape[-1] + 2), 0
-        for name, size in self.model.outputs.items():
+        for size, correct in zip(self.model.outputs.values(), labels.unbind(1), strict=True):
             weight, bias = (part[start : start + size] for part in self.head)
             logits = F.linear(z.value, weight, bias)  # [N, C]
             summed = F.linear(z.value.abs(), weight.abs(), bias.abs())
             summed = summed + weight.norm(dim=-1) * z.error.unsqueeze(-1)
-            label = labels[name].clamp(min=0)
+            label = correct.clamp(min=0)
             apart = torch.cdist(weight, weight)[label] * _UP * z.error.unsqueeze(-1)
             apart = apart + gamma * (summed + summed.gather(1, label[:, None]))
             margin = logits.gather(1, label[:, None]) - logits - apart
             margin = margin.scatter(1, label[:, None], torch.inf).amin(1)
-            least = torch.minimum(least, margin.masked_fill(labels[name] < 0, torch.inf))
+            least = torch.minimum(least, margin.masked_fill(correct < 0, torch.inf))
             start += size
         return least.masked_fill(least.isnan(), -torch.inf)  # an error without bounds
 

@@ -5,7 +5,6 @@ A model that passes decided messages reads one of finitely many cell inputs in e
 cells in the order of writing proves every canvas of every size. docs/proof.md has the proof.
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +31,7 @@ class Comparison(NamedTuple):
     """Outputs of a network for N op inputs, and their margins."""
 
     numbers: np.ndarray  # int64 [N], sorted ids of the op inputs, see `LocalRule.op_input_ids`
-    outputs: dict[str, np.ndarray]  # decided symbols and classes, uint8 [N] each
+    decided: np.ndarray  # uint8 [N, outputs], symbols and classes; see `right` for those that count
     right: np.ndarray  # bool [N], all labelled outputs are correct, without a tie
     margin: np.ndarray  # float32 [N], smallest margin of a correct logit over the others
     left: np.ndarray  # float64 [N], the margin less the worst case of rounding
@@ -104,11 +103,7 @@ def provable(model: Any, task: Task) -> LocalRule:
 @standard_settings(threads=1)
 @torch.no_grad()
 def compare(
-    model: CellModel,
-    rule: LocalRule,
-    numbers: np.ndarray,
-    bounded: bool = True,
-    labels: Mapping[str, np.ndarray] | None = None,
+    model: CellModel, numbers: np.ndarray, labels: np.ndarray, bounded: bool = True
 ) -> Comparison:
     """Run a network on op inputs, with the code that solves, and bound its rounding errors.
 
@@ -116,10 +111,9 @@ def compare(
 
     Args:
         model: in evaluation mode, on a CPU, in float32.
-        rule: the model's own, see `provable`.
         numbers: sorted ids of the op inputs, int64 [N].
+        labels: correct classes, int64 [N, outputs], as `LocalRule.decide` returns them; −1: none.
         bounded: False: leave the bound out.
-        labels: correct classes by output, int64 [N] each; None: those of the rule.
     """
     tables = model.message_tables()
     integers = isinstance(model, IntegerCellModel)
@@ -133,31 +127,24 @@ def compare(
     at_once = model.at_once(_BATCH)
     for start in range(0, len(numbers), at_once):
         some = slice(start, start + at_once)
-        op_inputs, answers = (
-            torch.from_numpy(numbers[some]),
-            labels or rule.correct_outputs(numbers[some]),
-        )
-        wanted = {
-            name: torch.from_numpy(part[some] if labels else part) for name, part in answers.items()
-        }
+        op_inputs, wanted = torch.from_numpy(numbers[some]), torch.from_numpy(labels[some])
         outputs, _ = model.cells(model.reader.decode(op_inputs), tables)
         margin = model.margins(outputs, wanted)
-        right, chosen = margin > 0, model.decided(outputs).unbind(1)
+        right = margin > 0
         left = torch.full_like(margin, -torch.inf, dtype=torch.float64)
         for bound in bounds[-1:] if hopeless else bounds:
             float32 = left > 0
             rest = right & ~(left > (_NARROW if bound.fine else 0))
             if rest.any():
-                some_labels = {name: label[rest] for name, label in wanted.items()}
-                left[rest] = left[rest].maximum(bound.left(op_inputs[rest], some_labels))
+                left[rest] = left[rest].maximum(bound.left(op_inputs[rest], wanted[rest]))
         if not bounded:
             float32 = right & (not integers)
         hopeless = hopeless or (bool(right.any()) and not float32.any())
-        parts.append((right, margin, left, float32, *chosen))
+        parts.append((model.decided(outputs).byte(), right, margin, left, float32))
         report("running the network on all inputs", start + len(right), len(numbers))
     found = [torch.cat(part).numpy() for part in zip(*parts, strict=True)]
-    by_name = {n: c.astype(np.uint8) for n, c in zip(model.outputs, found[4:], strict=True)}
-    return Comparison(numbers, by_name, found[0], found[1], found[2], found[3], bounded, integers)
+    decided, correct, margins, remaining, in_float32 = found
+    return Comparison(numbers, decided, correct, margins, remaining, in_float32, bounded, integers)
 
 
 class DrawnCanvases(NamedTuple):

@@ -32,8 +32,7 @@ class Explored:
     # Ids of the op inputs, int64 [N], see `LocalRule.op_input_ids`. One with several labels comes
     # several times.
     numbers: np.ndarray
-    # Labels, int64 [N] by output; of a code the network's own; −1: no label.
-    labels: dict[str, np.ndarray]
+    labels: np.ndarray  # int64 [N, outputs]; of a code the network's own; −1: no label
     # By signal without labels: the class of the labelled signal in its message, its own true
     # class, and the code, int64 [M, 3].
     meanings: dict[str, np.ndarray]
@@ -64,14 +63,13 @@ def explore(
     except OverflowError:
         complete = False
     op_inputs = np.unique(np.concatenate(together.asked), axis=0)
-    labels = dict(zip((SYMBOL, *coded.signals), op_inputs.T[1:], strict=True))
     meanings = {
         name: np.unique(np.concatenate(parts), axis=0) for name, parts in together.meanings.items()
     }
     if complete and task is not None:
         together.exploring = False
         agreed, digits = check_reachable(task, together, cell_inputs, THOROUGH, report)
-    numbers, left_out = op_inputs[:, 0].copy(), together.left_out
+    numbers, labels, left_out = op_inputs[:, 0].copy(), op_inputs[:, 1:], together.left_out
     return Explored(numbers, labels, meanings, complete, agreed, digits, left_out)
 
 

@@ -305,10 +305,7 @@ def of_rule(task: Task, rule: LocalRule) -> Laws:
     """
     hinted = task.local_rule()
     numbers = reachable_op_inputs(hinted)
-    outputs = {
-        name: part.astype(np.uint8) for name, part in hinted.correct_outputs(numbers).items()
-    }
-    table = CellProgram.extract(task.layout, hinted, numbers, outputs)
+    table = CellProgram.extract(task.layout, hinted, numbers, hinted.decide(numbers))
     laws = by_checker(table, hinted, numbers)
     if laws.against or type(rule) is type(hinted):
         return laws

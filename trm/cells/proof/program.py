@@ -120,17 +120,17 @@ class CellProgram(NamedTuple):
 
     @classmethod
     def extract(
-        cls, layout: str, rule: LocalRule, numbers: np.ndarray, outputs: Mapping[str, np.ndarray]
+        cls, layout: str, rule: LocalRule, numbers: np.ndarray, decided: np.ndarray
     ) -> Self:
-        """Return the tables of a network's outputs.
+        """Return the tables of the decisions of a network or a rule.
 
         Args:
             layout: name of the layout.
             rule: of the layout.
             numbers: ids of N op inputs, int64 [N].
-            outputs: of these, int64 [N] by name, see `trm.cells.proof.compare.Comparison`.
+            decided: the class of each output for these, integers [N, outputs], see `Decide`.
         """
-        tables = {}
+        tables, outputs = {}, [SYMBOL, *rule.signals]
         for op, here, decoded in rule.encoding.decode(numbers):
             inputs = {name: part.astype(np.uint8) for name, part in decoded.items()}
             for name in op.outputs:
@@ -138,7 +138,7 @@ class CellProgram(NamedTuple):
                 if name == SYMBOL and TOKEN in inputs:
                     some = inputs[TOKEN] == MASK
                 needed = {n: part[some] for n, part in inputs.items()}
-                tables[name] = OutputTable.of(needed, outputs[name][here[some]])
+                tables[name] = OutputTable.of(needed, decided[here[some], outputs.index(name)])
         return cls(layout, rule.base, rule.messages, tables, tuple(rule.codes))
 
     def save(self, file: Path) -> None:

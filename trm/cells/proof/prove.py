@@ -63,18 +63,18 @@ def _proved(solver: Solver, search: int, bounded: bool) -> Proof:
         explored = explore(true, rule, CellCache(model).decide, task)
         tested = Tested(explored.agreed, explored.digits)
         known["explored"] = explored
-        comparison = compare(model, rule, explored.numbers, bounded, explored.labels)
+        comparison = compare(model, explored.numbers, explored.labels, bounded)
     else:
         report("enumerating", 0, 1)
         numbers, survey = surveyed(task, rule)
         drawn = compare_with_canvases(rule, task, numbers)
         known["shown"] = int(drawn.in_training.sum()), drawn.trained
         tested = Tested(drawn.canvases, drawn.digits, int(drawn.shown.sum()))
-        comparison = compare(model, rule, numbers, bounded)
+        comparison = compare(model, numbers, rule.decide(numbers), bounded)
     known |= {"comparison": comparison, "tested": tested}
     if comparison.arithmetic and (explored is None or explored.complete):
         report("extracting the program", 0, 1)
-        program = CellProgram.extract(task.layout, rule, comparison.numbers, comparison.outputs)
+        program = CellProgram.extract(task.layout, rule, comparison.numbers, comparison.decided)
         report("checking the laws", 0, 1)
         if explored is None:
             decided = by_rule(task, rule, program, comparison.numbers, drawn, tested, survey)

@@ -122,8 +122,7 @@ def _checked(program: CellProgram, task: Task) -> tuple[int, int, dict[str, Any]
     explored = explore(rule, coded, partial(program.decide, coded), task)
     if not explored.complete:
         raise AssertionError("its cells have more inputs than those of a correct table can have")
-    right = np.stack(list(explored.labels.values()), axis=1)
-    _compare(coded, program.decide(coded, explored.numbers), right)
+    _compare(coded, program.decide(coded, explored.numbers), explored.labels)
     decided = with_codes(task, explored, Tested(explored.agreed, explored.digits))
     return len(explored.numbers), explored.agreed, decided
 

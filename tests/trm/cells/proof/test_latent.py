@@ -143,7 +143,7 @@ def test_exploration_covers_latent_codes_for_all_signals(layout: str, number: in
     assert (found.agreed > 500) == (drawn is not None)
     assert len(np.unique(found.numbers)) == len(found.numbers) == number
     classes = decide(found.numbers)
-    asked = found.labels[SYMBOL] >= 0
-    assert (classes[asked, 0] == found.labels[SYMBOL][asked]).all()
+    asked = found.labels[:, 0] >= 0
+    assert (classes[asked, 0] == found.labels[asked, 0]).all()
     for name, classes_of in used.items():
         assert {code for _, _, code in found.meanings[name].tolist()} == set(range(len(classes_of)))

@@ -25,19 +25,17 @@ def test_margins_of_a_proved_model_exceed_its_rounding_errors(name, request):
     assert trained.comparison.arithmetic == ("float64" if name == "ternary" else "float32")
     # Logits in float32 and float64 differ by less than what is allowed for.
     numbers = trained.comparison.numbers
-    answers = trained.rule.correct_outputs(numbers)
-    op_inputs = torch.from_numpy(numbers)
-    labels = {name: torch.from_numpy(part) for name, part in answers.items()}
+    op_inputs, labels = torch.from_numpy(numbers), torch.from_numpy(trained.rule.decide(numbers))
     double = copy.deepcopy(trained.model).double()
     with torch.no_grad():
         margins = []
         for model in (trained.model, double):
             parts = model.parts(model.cells(model.reader.decode(op_inputs))[0])
             least = torch.full((len(op_inputs),), torch.inf, dtype=torch.float64)
-            for output, logits in parts.items():
-                label = labels[output].clamp(min=0)[:, None]
+            for logits, correct in zip(parts.values(), labels.T, strict=True):
+                label = correct.clamp(min=0)[:, None]
                 apart = logits.gather(1, label)[:, 0] - logits.scatter(1, label, -torch.inf).amax(1)
-                least = least.minimum(apart.double().masked_fill(labels[output] < 0, torch.inf))
+                least = least.minimum(apart.double().masked_fill(correct < 0, torch.inf))
             margins.append(least)
     single, exact = margins
     coarse, fine, double = (
