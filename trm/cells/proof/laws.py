@@ -20,14 +20,13 @@ import numpy as np
 
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.reachable import reachable_cell_inputs, reachable_op_inputs
-from canvas.cells.spec import SYMBOL, TOKEN, Inputs, RowKind, input_name
+from canvas.cells.spec import SYMBOL, TOKEN, Inputs, RowKind
 from canvas.choices import OwnCodeError, failure
 from canvas.symbols import ALL_CHARACTERS, MASK
 from canvas.task import Task
 from trm.cells.proof import check
+from trm.cells.proof.latent import BESIDE, Beside
 from trm.cells.proof.program import TABLE, CellProgram
-
-PREFIX = "with hints: "  # of the signals of a rule with hints, beside those of a rule without
 
 
 @dataclass(frozen=True)
@@ -238,61 +237,6 @@ def _op_inputs(
     return np.unique(np.concatenate(found))
 
 
-class Beside(LocalRule):
-    """Two rules of a layout side by side: cells pass the signals of both.
-
-    Args:
-        rule: the one whose symbols are compared, without hints.
-        hinted: the one with hints.
-    """
-
-    def __init__(self, rule: LocalRule, hinted: LocalRule) -> None:
-        self.parts = rule, hinted
-        for direction, names in rule.messages.items():
-            more = (PREFIX + name for name in hinted.messages[direction])
-            setattr(self, direction, (*names, *more))
-        self.exact_together = hinted.exact_together
-        self.marks_neighbour = hinted.marks_neighbour
-        self.differ = 0
-        super().__init__(rule.base)
-        self.rows, self.most_operands = rule.rows, rule.most_operands
-
-    def _of(self, signal: str) -> tuple[LocalRule, str]:
-        name = signal.removeprefix(PREFIX)
-        return self.parts[name != signal], name
-
-    def classes(self, signal: str) -> int:
-        """Return the number of classes of a signal of one of the two."""
-        rule, name = self._of(signal)
-        return rule.signals[name]
-
-    def reduced(self, signal: str, classes: np.ndarray) -> np.ndarray:
-        """Reduce a signal as the rule does that it belongs to."""
-        rule, name = self._of(signal)
-        return rule.reduced(name, classes)
-
-    def cell(self, outputs: tuple[str, ...], inputs: Inputs) -> dict[str, np.ndarray]:
-        """Return the outputs of both, and count the cells in which they write different symbols."""
-        rule, hinted = self.parts
-        found = rule.apply(self._inputs(rule, inputs, ""))
-        more = hinted.apply(self._inputs(hinted, inputs, PREFIX))
-        written = inputs[TOKEN] == MASK
-        self.differ += int((found[SYMBOL] != more[SYMBOL])[written].sum())
-        return found | {PREFIX + name: more[name] for name in hinted.signals if name in more}
-
-    @staticmethod
-    def _inputs(rule: LocalRule, inputs: Inputs, prefix: str) -> Inputs:
-        """Return the inputs of one of the two rules."""
-        found = {TOKEN: inputs[TOKEN]}
-        for direction, names in rule.whole.directions.items():
-            found[input_name(direction, "")] = inputs[input_name(direction, "")]
-            found |= {
-                input_name(direction, name): inputs[input_name(direction, prefix + name)]
-                for name in names
-            }
-        return Inputs(found)
-
-
 def of_rule(task: Task, rule: LocalRule) -> Laws:
     """Check the laws of a rule without hints, by the one with hints.
 
@@ -311,10 +255,19 @@ def of_rule(task: Task, rule: LocalRule) -> Laws:
         return laws
     if not _covers(rule, hinted):
         return replace(laws, against="the rule without hints lacks rows that canvases have")
-    both = Beside(rule, hinted)
-    reachable_cell_inputs(both)
-    against = f"the two rules write different symbols in {both.differ:,} cells"
-    return replace(laws, against=against if both.differ else "")
+    differ = 0
+
+    def compare(
+        row: str, column: str, inputs: Inputs, outputs: dict[str, np.ndarray], out: int
+    ) -> None:
+        nonlocal differ
+        if outputs:
+            wrong = outputs[SYMBOL] != outputs[BESIDE + SYMBOL]
+            differ += int(np.count_nonzero(wrong & (inputs[TOKEN] == MASK)))
+
+    reachable_cell_inputs(Beside(rule, hinted, hinted.signals, hinted.apply), compare)
+    against = f"the two rules write different symbols in {differ:,} cells"
+    return replace(laws, against=against if differ else "")
 
 
 def _covers(rule: LocalRule, hinted: LocalRule) -> bool:

@@ -105,8 +105,8 @@ def test_a_reachable_set_that_lacks_an_input_is_refused(latent_model, monkeypatc
     assert found.complete
     assert found.agreed == 599
 
-    def without_some(together) -> np.ndarray:
-        return reachable_cell_inputs(together)[::2]
+    def without_some(*arguments) -> np.ndarray:
+        return reachable_cell_inputs(*arguments)[::2]
 
     monkeypatch.setattr("trm.cells.proof.latent.reachable_cell_inputs", without_some)
     with pytest.raises(OwnCodeError, match="LatentLatticeRule are too few: the cell in row"):
