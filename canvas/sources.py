@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "fbb4460ae4a2b0cd4f552c4c383edb11c3552b7d69a988b9ce975c3dfa0d4c7b"
+SOURCES = "d845402522c4b67f10d530b20cdc694d28560cf4f9a8a1a6d7ef383b731a48bd"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

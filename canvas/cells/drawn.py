@@ -7,7 +7,6 @@ import numpy as np
 from canvas import symbols
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.order import WritingOrder, settle, wavefront
-from canvas.cells.spec import TOKEN
 from canvas.drawing import UNDEFINED, WorkedDrawing
 
 
@@ -53,7 +52,7 @@ def drawn_cell_inputs(
     updates = [np.zeros(0, dtype=np.int64)]
 
     def decide(cells: Any, around: np.ndarray) -> np.ndarray:
-        cell_inputs = {TOKEN: token[cells]} | rule.received(around)
+        cell_inputs = rule.inputs_from(token[cells], around)
         outputs = rule.apply(cell_inputs)
         if order.most:
             updates.append(np.unique(rule.whole.encode(0, cell_inputs)))

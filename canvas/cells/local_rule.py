@@ -190,40 +190,20 @@ class LocalRule(ABC):
         ((_, _, inputs),) = self.whole.decode(ids)
         return inputs
 
-    def around(
-        self, messages: np.ndarray, canvas: np.ndarray, row: np.ndarray, column: np.ndarray
-    ) -> dict[str, np.ndarray]:
-        """Read the messages of N cells' neighbours: int64 [N] by input name.
+    def inputs_from(self, tokens: np.ndarray, around: np.ndarray) -> Inputs:
+        """Return what N cells read: their cell inputs, int64 [N] by input name.
 
         Args:
-            messages: of all cells, [B, H + 1, W + 2, 1 + signals]: 1 for a cell that exists, then
-                the classes of its signals. A margin of 0 lies above, which is also the one below,
-                and on both sides.
-            canvas: indices of the N cells, integers [N]; as are ``row`` and ``column``.
-            row: counted from the top, without the margin.
-            column: counted from the left, without the margin.
-        """
-        steps = [NEIGHBOURS[direction] for direction in self.whole.directions]
-        rows = [(row + 1 + down) % messages.shape[1] for down, _ in steps]
-        parts = [
-            messages[canvas, at, column + 1 + right]
-            for at, (_, right) in zip(rows, steps, strict=True)
-        ]
-        return self.received(np.stack(parts, axis=1).astype(np.int64, copy=False))
-
-    def received(self, around: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the messages that N cells receive by input name, int64 [N] each.
-
-        Args:
+            tokens: symbol ids, int64 [N].
             around: messages of the neighbours in the directions of `whole`, int64
                 [N, directions, 1 + signals]: 1, then classes; all 0 where there is no neighbour.
         """
         place = {name: i for i, name in enumerate(("", *self.signals))}
-        return {
-            input_name(direction, name): around[:, number, place[name]]
-            for number, (direction, names) in enumerate(self.whole.directions.items())
-            for name in ("", *names)
-        }
+        found = Inputs({TOKEN: tokens})
+        for number, (direction, names) in enumerate(self.whole.directions.items()):
+            for name in ("", *names):
+                found[input_name(direction, name)] = around[:, number, place[name]]
+        return found
 
     def apply(self, cell_inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compute all outputs of N cells, op after op: int64 [N] by output.

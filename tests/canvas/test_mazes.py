@@ -124,7 +124,7 @@ def test_any_order_of_updates_ends_alike(loops):
     messages[:-1, 0] = 1
     for _ in range(60):  # each cell alone, in a new order each time
         for cell in random.permutation(len(token)):
-            inputs = {TOKEN: token[[cell]]} | RULE.received(messages[order.sources[[cell]]])
+            inputs = RULE.inputs_from(token[[cell]], messages[order.sources[[cell]]])
             messages[cell, 1] = RULE.apply(inputs)["closed"][0]
     assert (messages[:-1, 1] == found.outputs["closed"]).all()
     if not loops:

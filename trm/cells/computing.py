@@ -22,9 +22,7 @@ class Wavefront(NamedTuple):
     tokens: Tensor  # [B, H, W], with masked cells filled in; dtype as given
     halt_logits: Tensor  # float32 [B, H], of "all filled-in cells of the row are correct"
     log_symbol: Tensor  # float32 [B, H, W], log-softmax of filled-in symbols; else 0
-    # int16 [B, H + 1, W + 2, 1 + signals], the messages, as for `LocalRule.around`: 1 for a cell
-    # that was computed, then its classes.
-    messages: Tensor
+    messages: Tensor  # int16 [B, H, W, 1 + signals]: 1 for a computed cell, then its classes
 
 
 @torch.no_grad()
@@ -45,36 +43,36 @@ def run_wavefront(model: CellModel, tokens: Tensor, cache: CellCache | None = No
     B, H, W = tokens.shape
     filled = tokens.clone()
     log_symbol = torch.zeros(B, H, W, dtype=torch.float32, device=tokens.device)
-    margin = tokens.new_zeros(B, H + 1, W + 2, 1 + len(model.signals), dtype=torch.int16)
+    passed = tokens.new_zeros(B, H, W, 1 + len(model.signals), dtype=torch.int16)
     log_right = log_symbol[..., 0].clone()
     if sizes:
         token, masked = context.tokens[canvas, row, column], context.masked[canvas, row, column]
         # The last row is for no cell.
-        messages = margin.new_zeros(len(token) + 1, margin.shape[-1])
+        messages = passed.new_zeros(len(token) + 1, passed.shape[-1])
         found: list[Decided] = []
 
         def decide(cells: slice | Tensor, around: Tensor) -> Tensor:
             found.append(context.cache.of_cells(token[cells], around.long()))
-            passed = found[-1].classes.to(messages.dtype)
-            passed[:, 0] = 1  # in place of the symbol
+            decided = found[-1].classes.to(messages.dtype)
+            decided[:, 0] = 1  # in place of the symbol
             if isinstance(cells, slice):
                 report("cells", cells.stop, len(token), solving=True)
             else:
                 report("updates, at most", len(found), most, solving=True)
-            return passed
+            return decided
 
         if most:
             messages[:-1, 0] = 1
             settle(decide, messages, torch.arange(len(token), device=tokens.device), sources, most)
             found.clear()
         wavefront(decide, messages, order.fronts)
-        decided = Decided(*map(torch.cat, zip(*found, strict=True)))
-        symbols = torch.where(masked, decided.classes[:, 0], token)
+        every = Decided(*map(torch.cat, zip(*found, strict=True)))
+        symbols = torch.where(masked, every.classes[:, 0], token)
         filled[canvas, row, column] = symbols.to(tokens.dtype)
-        log_symbol[canvas, row, column] = decided.log_symbol * masked
-        log_right.index_put_((canvas, row), decided.log_right * masked, accumulate=True)
-        margin[canvas, row + 1, column + 1] = messages[:-1]
-    return Wavefront(filled, halt_logit(log_right), log_symbol, margin)
+        log_symbol[canvas, row, column] = every.log_symbol * masked
+        log_right.index_put_((canvas, row), every.log_right * masked, accumulate=True)
+        passed[canvas, row, column] = messages[:-1]
+    return Wavefront(filled, halt_logit(log_right), log_symbol, passed)
 
 
 @standard_settings(threads=1)
@@ -118,11 +116,12 @@ def in_steps(predictor: CellPredictor, canvases: np.ndarray) -> tuple[Wavefront,
             sure = sure.masked_fill(~settled, torch.nan)
             shown = (one.cpu().numpy() for one in (loop.state.symbols.byte(), sure))
             on_step(number, np.arange(len(tokens)), *shown)
+    there = loop.context.cells.unsqueeze(-1)
     found = Wavefront(
         loop.state.symbols.to(tokens.dtype),
         halt_logits,
         torch.zeros_like(loop.state.log_right),
-        model.passed(loop.context, loop.state),
+        torch.cat((there, loop.state.messages), dim=-1) * there,
     )
     return found, Worked(steps.cummax(dim=1).values.cpu().numpy(), settled.cpu().numpy())
 

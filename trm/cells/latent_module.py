@@ -25,7 +25,6 @@ from torch import Tensor
 
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.order import front_of, in_fronts, wavefront
-from canvas.cells.spec import TOKEN
 from trm.cells.cache import CellCache
 from trm.cells.model import CellModel
 from trm.cells.module import BaseCellModule
@@ -146,17 +145,6 @@ class LatentModule(BaseCellModule):
         return super().training_step(batch, batch_idx)
 
 
-def _op_inputs(coded: LocalRule, tokens: np.ndarray, around: np.ndarray) -> np.ndarray:
-    """Return the ids of N cells' inputs, int64 [N], as op inputs of `LocalRule.whole`.
-
-    Args:
-        coded: the rule with the model's codes.
-        tokens: int64 [N].
-        around: messages of the neighbours, as `LocalRule.received` takes them.
-    """
-    return coded.whole.encode(0, {TOKEN: tokens} | coded.received(around))
-
-
 def _solved(coded: LocalRule, known: CellCache, batch: Batch) -> dict[str, np.ndarray]:
     """Run the model on the cells of `SolutionSamples` with decided codes and true signals.
 
@@ -171,7 +159,8 @@ def _solved(coded: LocalRule, known: CellCache, batch: Batch) -> dict[str, np.nd
     op_inputs, written = np.zeros((2, len(cells["tokens"])), dtype=np.int64)
 
     def decide(here: np.ndarray, around: np.ndarray) -> np.ndarray:
-        op_inputs[here] = _op_inputs(coded, cells["tokens"][here], around)
+        inputs = coded.inputs_from(cells["tokens"][here], around)
+        op_inputs[here] = coded.whole.encode(0, inputs)
         ids = torch.from_numpy(op_inputs[here]).to(known.tables[0].device)
         decided = known(ids).classes.cpu().numpy()
         written[here] = decided[:, 0]
@@ -233,7 +222,7 @@ def merged_op_inputs(rule: LocalRule, model: CellModel, canvases: Iterable[Batch
         """Return the ids of all cells' inputs, given the codes that cells pass."""
         passed = np.pad(labels, ((0, 1), (0, 0)))
         passed[:-1, 0], passed[:-1, theirs] = 1, codes
-        return _op_inputs(coded, tokens, passed[sources])
+        return coded.whole.encode(0, coded.inputs_from(tokens, passed[sources]))
 
     # For directions with codes: index of the direction, its codes, its signals with hints.
     split = (

@@ -261,15 +261,6 @@ class CellModel(Indexed, IterativeModel):
         log_right[canvas, row, column] = decided.log_right
         return CellState(messages, symbols, log_right)
 
-    def passed(self, context: CellContext, state: CellState) -> Tensor:
-        """Return the messages with a margin, int16 [B, H + 1, W + 2, 1 + signals].
-
-        1 for a cell that is computed, then its classes; 0 elsewhere. This is what
-        `LocalRule.around` takes.
-        """
-        there = torch.cat((context.cells.unsqueeze(-1), state.messages), dim=-1)
-        return F.pad(there * context.cells.unsqueeze(-1), (0, 0, 1, 1, 1, 0))
-
     def settling_steps(self, context: CellContext) -> Tensor:
         """Return the steps after which a row and all above it cannot change, int64 [B, H].
 

@@ -22,8 +22,9 @@ from augment.views import View
 from canvas import symbols
 from canvas.cells.check import check_reachable
 from canvas.cells.local_rule import LocalRule
+from canvas.cells.order import WritingOrder
 from canvas.cells.reachable import reachable_cell_inputs
-from canvas.cells.spec import AGAINST, OWN, TOKEN
+from canvas.cells.spec import AGAINST, OWN, Inputs
 from canvas.check import check_once
 from canvas.drawing import UNDEFINED, Drawing
 from canvas.task import Task
@@ -58,20 +59,28 @@ class Refutation(NamedTuple):
         Args:
             confidence: float32 [B, H], changed in place.
             canvases: uint8 [B, H, W], before solving.
-            messages: of the cells, as `LocalRule.around` takes them.
+            messages: of the cells, see `trm.cells.computing.Wavefront`.
         """
         np.minimum(confidence, self.most, out=confidence)
-        canvas, row, column = messages[:, 1:, 1:-1, 0].nonzero()
-        inputs = self.rule.around(messages, canvas, row, column)
-        inputs[TOKEN] = canvases[canvas, row, column].astype(np.int64)
-        decided = messages[canvas, row + 1, column + 1, 1:].astype(np.int64)
+        order, inputs = _cell_inputs(self.rule, canvases, messages)
+        decided = messages[order.canvas, order.row, order.column, 1:].astype(np.int64)
         ids, cells = self.rule.op_input_ids(
             inputs, dict(zip(self.rule.signals, decided.T, strict=True))
         )
         wrong = cells[np.isin(ids, self.wrong)]
         first = np.full(len(confidence), confidence.shape[1])
-        np.minimum.at(first, canvas[wrong], row[wrong])
+        np.minimum.at(first, order.canvas[wrong], order.row[wrong])
         confidence[np.arange(confidence.shape[1]) >= first[:, None]] = 0
+
+
+def _cell_inputs(
+    rule: LocalRule, canvases: np.ndarray, messages: np.ndarray
+) -> tuple[WritingOrder, Inputs]:
+    """Return the computed cells of canvases, and what they read; see `Refutation.limit`."""
+    order = WritingOrder.of(messages[..., 0] > 0, rule.whole.directions)
+    place = order.canvas, order.row, order.column
+    passed = np.pad(messages[place].astype(np.int64), ((0, 1), (0, 0)))
+    return order, rule.inputs_from(canvases[place].astype(np.int64), passed[order.sources])
 
 
 class Worked(NamedTuple):
@@ -96,7 +105,14 @@ class LazyNetwork:
         self, build: Callable[[], CellModel], config: CellConfig, bits: str, in_integers: bool
     ) -> None:
         self.build, self.config, self.bits, self.in_integers = build, config, bits, in_integers
-        self.model: CellModel | None = None
+        self.built = False
+
+    @cached_property
+    def model(self) -> CellModel:
+        """The network; it is built at the first access."""
+        model = self.build()
+        self.built = True
+        return model
 
     @property
     def computes_as_proved(self) -> bool:
@@ -127,11 +143,6 @@ class CellPredictor(Predictor):
         proved: whether the model is proved correct at every length; the confidence is then 1. The
             proof holds for float32, or for integers: in any other arithmetic the network's own
             confidence is used.
-        rule: the layout's rule, for canvases that may be turned or have more operands than the
-            rule covers. A solution with a cell input that no upright solution of the rule has gets
-            confidence 0. None: all canvases are upright and covered.
-        task: the task of these problems; the rule's cell inputs are checked on some of its
-            solutions.
         max_steps: most supervision steps, each of all cells at once. None: as many as it takes.
     """
 
@@ -142,22 +153,20 @@ class CellPredictor(Predictor):
         self,
         model: CellModel | LazyNetwork,
         proved: bool = False,
-        rule: LocalRule | None = None,
-        task: Task | None = None,
         max_steps: int | None = None,
     ) -> None:
-        self._lazy = model if isinstance(model, LazyNetwork) else None
-        self._model = None if isinstance(model, LazyNetwork) else model
-        self.rule, self.task = rule, task
+        self._network = model
+        self.rule: LocalRule | None = None  # see `for_upright`, as is the task
+        self.task: Task | None = None
         self.max_steps = max_steps
         self.most_confidence = 1.0  # of a row; below 1 where the model's rule was only tested
         self.most_operands: int | None = None  # limit of the rule; None: that of the task
         self.refutation: Refutation | None = None  # known wrong inputs; None: none are known
         self._caches: dict[torch.dtype, CellCache] = {}
-        if self._lazy is None:
-            self.proved = proved
+        if isinstance(model, LazyNetwork):
+            self._proved, self._bits, self._double = True, model.bits, False
         else:
-            self._proved, self._bits, self._double = True, self._lazy.bits, False
+            self.proved = proved
         self.may_look_up = True  # False: run the network, also where the model is proved
         self._seen: dict[str, torch.Tensor] = {}  # copies of those weights; empty: hash them
         self._closed: CellTable | None = None  # all decisions, read from a file
@@ -166,21 +175,18 @@ class CellPredictor(Predictor):
     @property
     def model(self) -> CellModel:
         """The network; it is built if it was not needed before."""
-        if self._model is None:
-            assert self._lazy is not None
-            if self._lazy.model is None:
-                self._lazy.model = self._lazy.build()
-            self._model = self._lazy.model
-        return self._model
+        network = self._network
+        return network.model if isinstance(network, LazyNetwork) else network
 
     @model.setter
     def model(self, model: CellModel) -> None:
-        self._lazy, self._model = None, model
+        self._network = model
 
     @property
     def _unbuilt(self) -> LazyNetwork | None:
         """The network, not built before its first use."""
-        return self._lazy if self._lazy is not None and self._lazy.model is None else None
+        network = self._network
+        return network if isinstance(network, LazyNetwork) and not network.built else None
 
     @property
     def config(self) -> CellConfig:
@@ -251,9 +257,9 @@ class CellPredictor(Predictor):
             OwnCodeError: a drawn solution has a cell input that is not among them.
         """
         assert self.rule is not None
+        assert self.task is not None
         found = reachable_cell_inputs(self.rule)
-        if self.task is not None:
-            check_reachable(self.task, self.rule, found)
+        check_reachable(self.task, self.rule, found)
         return found
 
     @property
@@ -375,7 +381,12 @@ class CellPredictor(Predictor):
         return task.local_rule(latent=bool(self.config.codes))
 
     def for_upright(self, task: Task, rule: LocalRule) -> CellPredictor:
-        """Return a copy with confidence only in upright solutions of a rule."""
+        """Return a copy with confidence only in upright solutions of a rule.
+
+        It is for canvases that may be turned or have more operands than the rule covers. A solution
+        with a cell input that no upright solution of the rule has gets confidence 0. The rule's
+        cell inputs are checked on some solutions of the task.
+        """
         one = copy(self)
         vars(one).pop("cell_inputs", None)  # those of the previous rule
         one.rule, one.task, one.most_operands = rule, task, rule.most_operands
@@ -445,7 +456,7 @@ class CellPredictor(Predictor):
         Args:
             inputs: canvases, uint8 [B, H, W].
         """
-        there, *found = self._work(inputs)[0].messages[:, 1:, 1:-1].unbind(-1)
+        there, *found = self._work(inputs)[0].messages.unbind(-1)
         return {
             name: classes.masked_fill(there == 0, UNDEFINED).byte().cpu().numpy()
             for name, classes in zip(self.model.signals, found, strict=True)
@@ -466,13 +477,10 @@ class CellPredictor(Predictor):
         most = 1.0 if self.proved else self.most_confidence
         confidence = np.minimum(confidence, most).astype(np.float32)
         if self.rule is not None:
-            messages = found.messages.cpu().numpy()
-            canvas, row, column = messages[:, 1:, 1:-1, 0].nonzero()
-            inputs = self.rule.around(messages, canvas, row, column)
-            inputs[TOKEN] = canvases[canvas, row, column].astype(np.int64)
+            order, inputs = _cell_inputs(self.rule, canvases, found.messages.cpu().numpy())
             ids = self.rule.whole.encode(0, inputs)
             at = np.searchsorted(self.cell_inputs, ids).clip(max=len(self.cell_inputs) - 1)
-            confidence[canvas[self.cell_inputs[at] != ids]] = 0
+            confidence[order.canvas[self.cell_inputs[at] != ids]] = 0
         if self.refutation is not None:
             self.refutation.limit(confidence, canvases, found.messages.cpu().numpy())
         return found.tokens.byte().cpu().numpy(), confidence, worked

@@ -5,7 +5,7 @@ import pytest
 
 from canvas.addition import Addition
 from canvas.cells.order import WritingOrder, front_of, in_fronts, wavefront
-from canvas.cells.spec import AGAINST, NEIGHBOURS, TOKEN
+from canvas.cells.spec import AGAINST, NEIGHBOURS
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK
 from canvas.task import Task
@@ -36,7 +36,7 @@ def test_steps_of_all_cells_end_where_the_wavefront_does(task: Task):
     token = drawing.masked[order.canvas, order.row, order.column].astype(np.int64)
 
     def decide(cells: slice, around: np.ndarray) -> np.ndarray:
-        outputs = rule.apply({TOKEN: token[cells]} | rule.received(around))
+        outputs = rule.apply(rule.inputs_from(token[cells], around))
         passed = [np.ones_like(token[cells]), *(outputs[name] for name in rule.signals)]
         return np.stack(passed, axis=1)
 
