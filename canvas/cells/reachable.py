@@ -59,20 +59,16 @@ def _all_messages(rule: LocalRule, visit: Visit | None) -> np.ndarray:
     found = [np.zeros(0, dtype=np.int64)]
     for name, row in rule.rows.items():
         for one, column in row.columns.items():
-            shape = len(column.tokens), *rule.whole.sizes[0]
-            if prod(shape) > _MOST_MARKS:
+            messages = prod(rule.whole.sizes[0])
+            if len(column.tokens) * messages > _MOST_MARKS:
                 raise ValueError(_TOO_MANY)
-            token, *messages = np.indices(shape).reshape(len(shape), -1)
-            inputs = Inputs({TOKEN: np.array(column.tokens, dtype=np.int64)[token]})
-            directions = rule.whole.directions.items()
-            for (direction, names), message_id in zip(directions, messages, strict=True):
-                signals = rule.message(names, message_id)
-                inputs |= {input_name(direction, n): part for n, part in signals.items()}
-            possible = rule.can_occur(name, one, inputs)
-            inputs = Inputs({n: part[possible] for n, part in inputs.items()})
-            found.append(rule.whole.encode(0, inputs))
+            tokens = np.array(column.tokens, dtype=np.int64)
+            ids = np.add.outer(tokens * messages, np.arange(messages)).reshape(-1)
+            possible = ids[rule.can_occur(name, one, rule.cell_inputs(ids))]
+            found.append(possible)
             if visit is not None:
-                visit(name, one, inputs, rule.apply(inputs), int(np.count_nonzero(~possible)))
+                inputs = rule.cell_inputs(possible)
+                visit(name, one, inputs, rule.apply(inputs), len(ids) - len(possible))
     return _distinct(np.concatenate(found))
 
 

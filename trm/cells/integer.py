@@ -246,7 +246,7 @@ class IntegerCellModel(CellModel):
     head: Rows
     layers: Any  # of `IntegerBlock`
 
-    def __init__(self, config: IntegerCellConfig) -> None:
+    def __init__(self, config: IntegerCellConfig) -> None:  # its type is that of settings in files
         super().__init__(config)
 
     def make_network(self) -> None:

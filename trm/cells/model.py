@@ -307,7 +307,7 @@ class CellModel(Indexed, IterativeModel):
         if self.embed_ops is not None:
             x = x * op_inputs.reads_token
             x = x + (self.embed_ops.weight * self.scale).to(x.dtype)[op_inputs.op]
-        return self._read_out(self.settle(x, self.around(keys_values, op_inputs.present)))
+        return self._outputs(x, keys_values, op_inputs.present)
 
     def relaxed(self, tokens: Tensor, messages: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
         """Compute as `cells` from relaxed messages, to learn latent codes.
@@ -321,9 +321,16 @@ class CellModel(Indexed, IterativeModel):
         vectors = messages @ (self.message_weight * self.message_scale)
         x = (self.token_weight * self.scale)[tokens]
         keys_values = [mixing.keys_values(vectors) for _, mixing in self.blocks]
-        return self._read_out(self.settle(x, self.around(keys_values, present)))
+        return self._outputs(x, keys_values, present)
 
-    def _read_out(self, z_H: Tensor) -> tuple[Tensor, Tensor]:
+    def _outputs(
+        self, x: Tensor, keys_values: list[Tensor], present: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Run all cycles from inputs [N, D], and read logits and halt logits from the last z_H."""
+        around = self.around(keys_values, present)
+        z_H, z_L = (init.to(x.dtype).expand_as(x) for init in (self.H_init, self.L_init))
+        cycles = self.config.H_cycles, self.config.L_cycles
+        z_H, _ = recur(lambda z: self.apply_layers(z, around), x, z_H, z_L, *cycles)
         return self.op_logits(z_H), self.halt_head(z_H)[:, 0].float()
 
     def op_logits(self, z_H: Tensor) -> Tensor:
@@ -379,12 +386,6 @@ class CellModel(Indexed, IterativeModel):
     def computes_as_proved(self) -> bool:
         """True if the model now computes in the arithmetic of its proof."""
         return computes_float32(self.H_init)
-
-    def settle(self, x: Tensor, around: NeighbourKV) -> Tensor:
-        """Run all cycles from inputs [N, D], and return the last z_H [N, D]."""
-        z_H, z_L = (init.to(x.dtype).expand_as(x) for init in (self.H_init, self.L_init))
-        cycles = self.config.H_cycles, self.config.L_cycles
-        return recur(lambda z: self.apply_layers(z, around), x, z_H, z_L, *cycles)[0]
 
     def apply_layers(self, x: Tensor, around: NeighbourKV) -> Tensor:
         """Apply all layers once, [N, D] to [N, D]."""

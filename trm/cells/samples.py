@@ -53,9 +53,7 @@ class CellInputSamples(TrainingSamples):
         ids = np.zeros(0, dtype=np.int64)
         for start in range(0, pool, _POOLED):
             drawing = data.draw_batch(range(start, min(start + _POOLED, pool))).drawing
-            found = drawn_cell_inputs(rule, drawing)
-            ids = np.union1d(ids, rule.op_input_ids(found.cell_inputs, found.outputs)[0])
-            ids = np.union1d(ids, found.updates)
+            ids = np.union1d(ids, _op_inputs(rule, drawing))
         return labelled(rule, ids)
 
     @staticmethod
@@ -69,10 +67,7 @@ class CellInputSamples(TrainingSamples):
             drawing: the solutions.
             known: number of given first rows of each, int64 [B]; None: none.
         """
-        found = drawn_cell_inputs(rule, drawing, known)
-        if not rule.ordered:
-            return labelled(rule, found.updates)
-        return labelled(rule, np.unique(rule.op_input_ids(found.cell_inputs, found.outputs)[0]))
+        return labelled(rule, _op_inputs(rule, drawing, known))
 
 
 class SolutionSamples(TrainingSamples):
@@ -105,6 +100,16 @@ class SolutionSamples(TrainingSamples):
             "canvases": found.canvas,
         }
         return {name: torch.from_numpy(array) for name, array in batch.items()}
+
+
+def _op_inputs(
+    rule: LocalRule, drawing: WorkedDrawing, known: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the ids of the distinct op inputs of solutions, int64, sorted."""
+    found = drawn_cell_inputs(rule, drawing, known)
+    if not rule.ordered:
+        return found.updates
+    return np.unique(rule.op_input_ids(found.cell_inputs, found.outputs)[0])
 
 
 def labelled(rule: LocalRule, ids: np.ndarray) -> TrainingBatch:
