@@ -5,6 +5,7 @@ A model that passes decided messages reads one of finitely many cell inputs in e
 cells in the order of writing proves every canvas of every size. docs/proof.md has the proof.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,11 +148,21 @@ def compare(
     return Comparison(numbers, decided, correct, margins, remaining, in_float32, bounded, integers)
 
 
+class Tested(NamedTuple):
+    """Tests of a rule, which prove nothing of other canvases."""
+
+    canvases: int  # drawn ones on which it agreed with the layout and the task
+    digits: int  # of the longest operand on them
+    shown: int | None = None  # op inputs that occur on them; None: not counted
+    # Unchecked claims of the rule: inputs that no canvas has, by its author's word.
+    words: Sequence[str] = ()
+    never: Sequence[str] = ()  # reachable inputs that these canvases lack, in words
+
+
 class DrawnCanvases(NamedTuple):
     """Drawn canvases that agree with a rule and with its reachable inputs."""
 
-    canvases: int  # number of them
-    digits: int  # of the longest operand on one
+    tested: Tested
     trained: int  # number of canvases of training problems among them
     in_training: np.ndarray  # bool [N], op inputs that occur in these
     shown: np.ndarray  # bool [N], op inputs that occur on any canvas
@@ -185,4 +196,5 @@ def compare_with_canvases(rule: LocalRule, task: Task, numbers: np.ndarray) -> D
             in_training[at] = True
             trained += len(canvases.problems)
         report("comparing the rule with canvases", looked, sum(THOROUGH))
-    return DrawnCanvases(looked, digits, trained, in_training, anywhere, drawn)
+    tested = Tested(looked, digits, int(anywhere.sum()))
+    return DrawnCanvases(tested, trained, in_training, anywhere, drawn)

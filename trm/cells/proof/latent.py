@@ -20,6 +20,7 @@ from canvas.cells.local_rule import Decide, LocalRule
 from canvas.cells.reachable import reachable_cell_inputs
 from canvas.cells.spec import SYMBOL, TOKEN, Inputs, input_name
 from canvas.task import Task
+from trm.cells.proof.compare import Tested
 from trm.runtime.progress import report
 
 _MOST = 20_000_000  # cell inputs to explore; an incorrect model has far more
@@ -38,8 +39,7 @@ class Explored:
     # class, and the code, int64 [M, 3].
     meanings: dict[str, np.ndarray]
     complete: bool  # False: there are far more than a correct model has
-    agreed: int = 0  # drawn canvases that agreed with the rule and with this set
-    digits: int = 0  # of the longest operand on them
+    tested: Tested  # drawn canvases that agreed with the rule and with this set
     left_out: int = 0  # inputs that `LocalRule.can_occur` excluded, counted as often as they came
 
 
@@ -58,7 +58,7 @@ def explore(
         OwnCodeError: rule and canvases differ, or a canvas has an input that was not found.
     """
     coded_rule, complete = Coded(rule, coded, decide), True
-    seen, agreed, digits = _Seen(coded_rule), 0, 0
+    seen, tested = _Seen(coded_rule), Tested(0, 0)
     try:
         cell_inputs = reachable_cell_inputs(coded_rule, seen)
     except OverflowError:
@@ -68,9 +68,9 @@ def explore(
         name: np.unique(np.concatenate(parts), axis=0) for name, parts in seen.meanings.items()
     }
     if complete and task is not None:
-        agreed, digits = check_reachable(task, coded_rule, cell_inputs, THOROUGH, report)
+        tested = Tested(*check_reachable(task, coded_rule, cell_inputs, THOROUGH, report))
     numbers, labels = op_inputs[:, 0].copy(), op_inputs[:, 1:]
-    return Explored(numbers, labels, meanings, complete, agreed, digits, seen.left_out)
+    return Explored(numbers, labels, meanings, complete, tested, seen.left_out)
 
 
 class Beside(LocalRule):

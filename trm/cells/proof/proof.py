@@ -3,10 +3,9 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from canvas.cells.local_rule import LocalRule
 from canvas.symbols import Alphabet
 from canvas.tasks import task_data
 from trm.cells.proof import check
-from trm.cells.proof.compare import Comparison
+from trm.cells.proof.compare import Comparison, Tested
 from trm.cells.proof.latent import Explored
 from trm.cells.proof.laws import Laws
 from trm.cells.proof.notes import ARITHMETIC, PROVED, REFUTED, proof_digest
@@ -28,17 +27,6 @@ from trm.solving.solver import Solver
 FORMAT = 1
 RECORD, PYTHON, CHECKER = "proof.json", "program.py", "check.py"  # files beside the table
 _MOST_NOTED = 20_000  # incorrect inputs; of a model with more only their share is noted
-
-
-class Tested(NamedTuple):
-    """Tests of a rule, which prove nothing of other canvases."""
-
-    canvases: int  # drawn ones on which it agreed with the layout and the task
-    digits: int  # of the longest operand on them
-    shown: int | None = None  # op inputs that occur on them; None: not counted
-    # Unchecked claims of the rule: inputs that no canvas has, by its author's word.
-    words: Sequence[str] = ()
-    never: Sequence[str] = ()  # reachable inputs that these canvases lack, in words
 
 
 @dataclass(frozen=True)
@@ -56,7 +44,7 @@ class Proof:
     rule: LocalRule | None = None  # None, like `comparison`: the model has no cell inputs
     comparison: Comparison | None = None
     shown: tuple[int, int] = (0, 0)  # op inputs in training problems, number of these problems
-    tested: "Tested | None" = None  # how the rule was tested; None: there is no rule
+    tested: Tested | None = None  # how the rule was tested; None: there is no rule
     laws: Laws = field(default_factory=Laws)  # those checked in this call
     program: CellProgram | None = None  # the learned tables, if the model computes its rule
     explored: Explored | None = None  # of a model with latent codes, in place of `shown`

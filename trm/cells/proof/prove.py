@@ -1,7 +1,7 @@
 """Find a proof or a refutation of a model."""
 
 from dataclasses import replace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -10,9 +10,17 @@ from canvas.cells.local_rule import LocalRule
 from canvas.task import Task
 from trm.cells.cache import CellCache
 from trm.cells.model import CellModel
-from trm.cells.proof.compare import DrawnCanvases, compare, compare_with_canvases, provable
+from trm.cells.proof.compare import (
+    Comparison,
+    DrawnCanvases,
+    Tested,
+    compare,
+    compare_with_canvases,
+    provable,
+)
 from trm.cells.proof.latent import Explored, explore
 from trm.cells.proof.laws import (
+    Laws,
     Survey,
     by_checker,
     in_the_package,
@@ -22,7 +30,7 @@ from trm.cells.proof.laws import (
 )
 from trm.cells.proof.notes import COMPUTES, LAWFUL, OPEN, PROVED, REFUTED
 from trm.cells.proof.program import CellProgram
-from trm.cells.proof.proof import Proof, Tested
+from trm.cells.proof.proof import Proof
 from trm.cells.proof.search import ByOpInputs, BySolving, hunt, shown_on, smallest_wrong
 from trm.runtime.progress import Report, listening, report
 from trm.solving.solver import Solver
@@ -53,38 +61,28 @@ def prove(
 
 
 def _proved(solver: Solver, search: int, bounded: bool) -> Proof:
-    task, model = solver.task, solver.predictor.model
+    model = solver.predictor.model
     if isinstance(model, CellModel) and model.H_init.dtype == torch.float64:
         model.float()  # a model that was proved in float64 before is loaded so
-    rule, explored = provable(model, task), None
-    known: dict[str, Any] = {"rule": rule}
-    if rule.codes:
-        true = task.local_rule(latent=True)
-        explored = explore(true, rule, CellCache(model).decide, task)
-        tested = Tested(explored.agreed, explored.digits)
-        known["explored"] = explored
-        comparison = compare(model, explored.numbers, explored.labels, bounded)
-    else:
-        report("enumerating", 0, 1)
-        numbers, survey = surveyed(task, rule)
-        drawn = compare_with_canvases(rule, task, numbers)
-        known["shown"] = int(drawn.in_training.sum()), drawn.trained
-        tested = Tested(drawn.canvases, drawn.digits, int(drawn.shown.sum()))
-        comparison = compare(model, numbers, rule.decide(numbers), bounded)
-    known |= {"comparison": comparison, "tested": tested}
-    if comparison.arithmetic and (explored is None or explored.complete):
-        report("extracting the program", 0, 1)
-        program = CellProgram.extract(task.layout, rule, comparison.numbers, comparison.decided)
-        report("checking the laws", 0, 1)
-        if explored is None:
-            decided = by_rule(task, rule, program, comparison.numbers, drawn, tested, survey)
-        else:
-            decided = with_codes(task, explored, tested)
-        return Proof(solver, program=program, **known | decided)
-    if explored:
-        return replace(refute(solver, search or SEARCHED), **known)
-    cell_inputs, looked = ByOpInputs(model, rule, task, comparison), 0
-    found = None
+    rule = provable(model, solver.task)
+    prove_one = _with_codes if rule.codes else _with_hints
+    return prove_one(solver, rule, search, bounded)
+
+
+def _with_hints(solver: Solver, rule: LocalRule, search: int, bounded: bool) -> Proof:
+    """Compare a network with its rule in all reachable inputs; arguments as for `prove`."""
+    task, model = solver.task, solver.predictor.model
+    report("enumerating", 0, 1)
+    numbers, survey = surveyed(task, rule)
+    drawn = compare_with_canvases(rule, task, numbers)
+    comparison = compare(model, numbers, rule.decide(numbers), bounded)
+    shown, tested = (int(drawn.in_training.sum()), drawn.trained), drawn.tested
+    proof = Proof(solver, OPEN, rule=rule, comparison=comparison, shown=shown, tested=tested)
+    if comparison.arithmetic:
+        program = _program(task, rule, comparison)
+        holds = holds_with_hints(task, rule, program, numbers, drawn, survey)
+        return replace(proof, program=program, **holds._asdict())
+    cell_inputs, looked, found = ByOpInputs(model, rule, task, comparison), 0, None
     if len(comparison.wrong):
         found, looked = smallest_wrong(cell_inputs)
         search = search or SEARCHED
@@ -92,19 +90,47 @@ def _proved(solver: Solver, search: int, bounded: bool) -> Proof:
         found = hunt(cell_inputs, search)
         looked += search
     found = found and shown_on(found, solver)
-    return Proof(solver, REFUTED if found else OPEN, looked, found, **known)
+    verdict = REFUTED if found else OPEN
+    return replace(proof, verdict=verdict, looked=looked, counterexample=found)
 
 
-def by_rule(
+def _with_codes(solver: Solver, rule: LocalRule, search: int, bounded: bool) -> Proof:
+    """Compare a network with latent codes in all inputs that it can have with these codes."""
+    task, model = solver.task, solver.predictor.model
+    explored = explore(task.local_rule(latent=True), rule, CellCache(model).decide, task)
+    comparison = compare(model, explored.numbers, explored.labels, bounded)
+    if comparison.arithmetic and explored.complete:
+        program = _program(task, rule, comparison)
+        proof = Proof(solver, program=program, **holds_with_codes(task, explored)._asdict())
+    else:
+        proof = replace(refute(solver, search or SEARCHED), tested=explored.tested)
+    return replace(proof, rule=rule, comparison=comparison, explored=explored)
+
+
+def _program(task: Task, rule: LocalRule, comparison: Comparison) -> CellProgram:
+    report("extracting the program", 0, 1)
+    program = CellProgram.extract(task.layout, rule, comparison.numbers, comparison.decided)
+    report("checking the laws", 0, 1)
+    return program
+
+
+class Holds(NamedTuple):
+    """What holds of a model that computes its rule: parts of a `Proof`."""
+
+    verdict: str
+    tested: Tested
+    laws: Laws = Laws()
+
+
+def holds_with_hints(
     task: Task,
     rule: LocalRule,
     program: CellProgram,
     numbers: np.ndarray,
     drawn: DrawnCanvases,
-    tested: Tested,
     survey: Survey | None,
-) -> dict[str, Any]:
-    """Decide what holds of a model that computes a rule with hints; return parts of a `Proof`.
+) -> Holds:
+    """Decide what holds of a model that computes a rule with hints.
 
     Args:
         task: of the model.
@@ -112,7 +138,6 @@ def by_rule(
         program: its table.
         numbers: sorted ids of the op inputs, all of which were run, int64 [N].
         drawn: the canvases that agree with the rule.
-        tested: the same in numbers.
         survey: of the op inputs, see `surveyed`.
 
     Raises:
@@ -120,25 +145,25 @@ def by_rule(
     """
     if survey is None:
         laws = by_checker(program, rule, numbers)
-        return {"verdict": PROVED if laws.hold else COMPUTES, "laws": laws}
+        return Holds(PROVED if laws.hold else COMPUTES, drawn.tested, laws)
     laws = survey.laws()
     words = [f"can_occur in row {row}, column {column}" for row, column in survey.left_out]
     never = survey.never(drawn.cells)
     verdict = COMPUTES
     if laws.hold:
         verdict = PROVED if in_the_package(task, rule) and not words else LAWFUL
-    return {"verdict": verdict, "laws": laws, "tested": tested._replace(words=words, never=never)}
+    return Holds(verdict, drawn.tested._replace(words=words, never=never), laws)
 
 
-def with_codes(task: Task, explored: Explored, tested: Tested) -> dict[str, Any]:
+def holds_with_codes(task: Task, explored: Explored) -> Holds:
     """Decide the same for a model with latent codes, whose rule has the true classes."""
     rule = task.local_rule(latent=True)
     if explored.left_out:
-        return {"verdict": COMPUTES, "tested": tested._replace(words=["can_occur"])}
+        return Holds(COMPUTES, explored.tested._replace(words=["can_occur"]))
     if not of_the_package(task, rule):
-        return {"verdict": COMPUTES}
+        return Holds(COMPUTES, explored.tested)
     laws = of_rule(task, rule)
-    return {"verdict": PROVED if laws.hold else COMPUTES, "laws": laws}
+    return Holds(PROVED if laws.hold else COMPUTES, explored.tested, laws)
 
 
 def refute(solver: Solver, problems: int) -> Proof:

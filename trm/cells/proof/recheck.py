@@ -14,7 +14,6 @@ parts can be checked for all layouts. They need the layout, its local rule and t
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,11 +24,10 @@ from canvas.task import Task
 from trm.cells.proof import check
 from trm.cells.proof.compare import compare_with_canvases
 from trm.cells.proof.latent import explore
-from trm.cells.proof.laws import Laws, surveyed
+from trm.cells.proof.laws import surveyed
 from trm.cells.proof.notes import LAWFUL, PROVED
 from trm.cells.proof.program import TABLE, CellProgram
-from trm.cells.proof.proof import Tested
-from trm.cells.proof.prove import by_rule, with_codes
+from trm.cells.proof.prove import Holds, holds_with_codes, holds_with_hints
 from trm.checkpoints.loading import restored_task
 from trm.io.files import read_object
 from trm.runtime.progress import progress, report
@@ -70,17 +68,17 @@ def main(path: str | Path, record: str, quiet: bool = False) -> int:
         return _ended(laws, f"no {record} beside the table names its task{why}")
     try:
         with progress(quiet, "trm prove"):
-            inputs, canvases, decided = _checked(program, task)
+            inputs, holds = _checked(program, task)
     except (AssertionError, LookupError, OwnCodeError) as wrong:
         print(f"not proved: {wrong.args[0]}")
         return 1
+    canvases, found = holds.tested.canvases, holds.laws
     print(f"{_PARTS[0]}: in all {inputs:,} reachable inputs it returns the rule's outputs")
     print(f"{_PARTS[1]}: {canvases:,} canvases have no other input")
     print(f"{_PARTS[2]}: {canvases:,} canvases are solved by the rule, with the task's answer")
-    verdict, found = decided["verdict"], decided.get("laws", Laws())
-    if verdict == PROVED:
+    if holds.verdict == PROVED:
         rest = "the laws of the layout prove it for all canvases"
-    elif verdict == LAWFUL:
+    elif holds.verdict == LAWFUL:
         rest = f"its laws hold: {', '.join(found.names)}; what follows is its author's argument"
     elif found.against:
         print(f"not proved: {found.against}")
@@ -97,10 +95,8 @@ def _ended(laws: bool, why: str) -> int:
     return 0 if laws else 2
 
 
-def _checked(program: CellProgram, task: Task) -> tuple[int, int, dict[str, Any]]:
-    """Check all parts; return the numbers of reachable inputs and of canvases, and the verdict.
-
-    The verdict is among the parts of a `trm.cells.proof.proof.Proof`, with the laws.
+def _checked(program: CellProgram, task: Task) -> tuple[int, Holds]:
+    """Check all parts; return the number of reachable inputs, and what holds.
 
     Raises:
         AssertionError, LookupError, OwnCodeError: a part is incorrect, as the message explains.
@@ -112,10 +108,8 @@ def _checked(program: CellProgram, task: Task) -> tuple[int, int, dict[str, Any]
         report("enumerating", 0, 1)
         numbers, survey = surveyed(task, rule)
         drawn = compare_with_canvases(rule, task, numbers)
-        tested = Tested(drawn.canvases, drawn.digits)
         _compare(rule, program.decide(rule, numbers), rule.decide(numbers))
-        decided = by_rule(task, rule, program, numbers, drawn, tested, survey)
-        return len(numbers), drawn.canvases, decided
+        return len(numbers), holds_with_hints(task, rule, program, numbers, drawn, survey)
     sizes = {name: 1 + int(program.tables[name].values.max(initial=1)) for name in program.codes}
     coded = rule.with_codes(sizes)
 
@@ -123,8 +117,7 @@ def _checked(program: CellProgram, task: Task) -> tuple[int, int, dict[str, Any]
     if not explored.complete:
         raise AssertionError("its cells have more inputs than those of a correct table can have")
     _compare(coded, program.decide(coded, explored.numbers), explored.labels)
-    decided = with_codes(task, explored, Tested(explored.agreed, explored.digits))
-    return len(explored.numbers), explored.agreed, decided
+    return len(explored.numbers), holds_with_codes(task, explored)
 
 
 def _compare(rule: LocalRule, classes: np.ndarray, right: np.ndarray) -> None:

@@ -103,7 +103,7 @@ def test_a_reachable_set_that_lacks_an_input_is_refused(latent_model, monkeypatc
     known = CellCache(model)
     found = explore(rule, mine, known.decide, task)
     assert found.complete
-    assert found.agreed == 599
+    assert found.tested.canvases == 599
 
     def without_some(*arguments) -> np.ndarray:
         return reachable_cell_inputs(*arguments)[::2]
@@ -140,7 +140,7 @@ def test_exploration_covers_latent_codes_for_all_signals(layout: str, number: in
     drawn = task if layout == "accumulate" else None
     found = explore(rule, mine, decide, drawn)
     assert found.complete
-    assert (found.agreed > 500) == (drawn is not None)
+    assert (found.tested.canvases > 500) == (drawn is not None)
     assert len(np.unique(found.numbers)) == len(found.numbers) == number
     classes = decide(found.numbers)
     asked = found.labels[:, 0] >= 0

@@ -65,10 +65,11 @@ def test_models_that_cannot_be_proved_are_refused(binary):
 
 def test_training_problems_have_reachable_inputs_alone(ternary):
     found = compare_with_canvases(ternary.rule, ternary.task, ternary.comparison.numbers)
-    seen, number = found.in_training, (found.trained, found.canvases)
+    seen, number = found.in_training, (found.trained, found.tested.canvases)
     assert number == (500, 500 + 50 + 49), "fewer than where it is not tested"
     assert (seen <= found.shown).all()
-    assert found.digits > 3
+    assert found.tested.digits > 3
+    assert found.tested.shown == found.shown.sum()
     assert THOROUGH == (20_000, 2000)
     assert 0 < seen.sum() < len(seen)
 
