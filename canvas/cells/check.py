@@ -44,7 +44,7 @@ _EDGE_TEXTS = 8  # texts in place of edge cases that a task does not allow
 _TRIES = 20  # attempts to draw problems that the task allows
 
 
-class DrawnPages(NamedTuple):
+class CheckedCanvases(NamedTuple):
     """Canvases drawn by the layout and computed by the rule."""
 
     problems: Problems
@@ -56,7 +56,7 @@ class DrawnPages(NamedTuple):
 
 def checked_canvases(
     task: Task, rule: LocalRule, how_many: tuple[int, int] = QUICK
-) -> Iterator[DrawnPages]:
+) -> Iterator[CheckedCanvases]:
     """Yield batches of canvases on which the rule agrees with layout and task.
 
     Args:
@@ -250,7 +250,7 @@ def _draw_anywhere(task: Task, problems: Problems, random: np.random.Generator) 
 
 def _checked(
     task: Task, rule: LocalRule, problems: Problems, drawing: WorkedDrawing, trained: bool
-) -> DrawnPages:
+) -> CheckedCanvases:
     """Compute the canvases of one batch by the rule, and compare them."""
     names, found = task.names(problems), drawn_cell_inputs(rule, drawing)
     masked = found.cell_inputs[TOKEN] == MASK
@@ -279,7 +279,7 @@ def _checked(
             "`cell` and the layout's `rows` agree"
         )
     _check_answers(task, problems, drawing, names)
-    return DrawnPages(problems, drawing, found, trained, names)
+    return CheckedCanvases(problems, drawing, found, trained, names)
 
 
 def _check_answers(

@@ -29,7 +29,7 @@ from trm.cells.cache import CellCache
 from trm.cells.model import CellModel
 from trm.cells.module import BaseCellModule
 from trm.cells.samples import SolutionSamples
-from trm.cells.state_merging import PageCells, merged_messages
+from trm.cells.state_merging import SolutionCells, merged_messages
 from trm.models.iterative import Batch
 from trm.runtime.torch_settings import standard_settings
 from trm.training.canvas_module import logs_at
@@ -231,7 +231,7 @@ def merged_op_inputs(rule: LocalRule, model: CellModel, canvases: Iterable[Batch
     )
     places, together, beside = zip(*(one for one in split if one[1]), strict=True)
     decided = dict(zip(names, codes.T, strict=True))
-    cells = PageCells(
+    cells = SolutionCells(
         cell_input=op_inputs(np.zeros_like(codes)),
         messages=np.stack([coded.message_id(of, decided) - 1 for of in together], axis=1),
         hints=np.stack([coded.message_id(of, signals) for of in beside], axis=1),

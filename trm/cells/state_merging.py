@@ -40,7 +40,7 @@ _COST = 2.0  # cost of a cell that a state explains incorrectly, in explained ce
 _STAYS = 0.9  # an op input keeps its state if that has at least this share of the best score
 
 
-class PageCells(NamedTuple):
+class SolutionCells(NamedTuple):
     """N cells of solutions that pass a message of codes in each of D directions."""
 
     cell_input: np.ndarray  # int64 [N], id of the cell input without codes
@@ -50,7 +50,7 @@ class PageCells(NamedTuple):
     symbol: np.ndarray  # int64 [N], the true symbol, −1 for given cells
     right: np.ndarray  # bool [N], True if the model writes the true symbol
 
-    def suspected(self) -> "PageCells":
+    def suspected(self) -> "SolutionCells":
         """Return the cells with given cells marked incorrect if their messages reach an error.
 
         A given cell writes no symbol, so its own correctness cannot be observed.
@@ -75,7 +75,7 @@ class PageCells(NamedTuple):
                 return counted
 
 
-def merged_messages(cells: PageCells) -> np.ndarray:
+def merged_messages(cells: SolutionCells) -> np.ndarray:
     """Return the messages that each cell should pass, int64 [N, D]; −1: unknown."""
     machine = _Machine(cells)
     for _ in range(_ROUNDS):
@@ -116,7 +116,7 @@ class _Machine:
     cells alone.
     """
 
-    def __init__(self, cells: PageCells) -> None:
+    def __init__(self, cells: SolutionCells) -> None:
         there = cells.sources >= 0
         received = np.take_along_axis(cells.messages, cells.sources, axis=0)
         op_inputs = np.column_stack((cells.cell_input, np.where(there, received, -1)))

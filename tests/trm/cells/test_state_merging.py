@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trm.cells.state_merging import PageCells, merged_messages
+from trm.cells.state_merging import SolutionCells, merged_messages
 
 RANDOM = np.random.default_rng(0)
 
@@ -27,7 +27,7 @@ def rows(step, *, number=400, length=6):
     source = np.arange(number * length).reshape(number, length) - 1
     source[:, 0] = -1
     cell_input = seen + 2 * (source < 0)
-    cells = PageCells(
+    cells = SolutionCells(
         cell_input=cell_input.ravel(),
         messages=codes.reshape(-1, 1),
         hints=np.zeros((number * length, 1), dtype=np.int64),
@@ -90,7 +90,7 @@ def test_a_latent_code_with_two_meanings_is_split():
     cell = np.arange(seen.size).reshape(seen.shape)
     source = np.where(np.arange(length) > 0, cell - 1, -1)
     cell_input = seen + 2 * marked + 4 * (source < 0)
-    cells = PageCells(
+    cells = SolutionCells(
         cell_input=cell_input.ravel(),
         messages=codes.reshape(-1, 1),
         hints=np.zeros((seen.size, 1), dtype=np.int64),
@@ -121,7 +121,7 @@ def test_latent_codes_of_both_directions_merge_together():
     cell_input = seen + 2 * (sources[..., 0] < 0) + 4 * (sources[..., 1] < 0) + 8 * asked
     symbol = np.where(asked, 2 * down + left, -1)
     codes = np.stack((down + 3 * seen, left + 2 * seen), axis=-1).reshape(-1, 2)  # twice as many
-    cells = PageCells(
+    cells = SolutionCells(
         cell_input=cell_input.ravel(),
         messages=codes,
         hints=np.zeros_like(codes),
@@ -169,7 +169,7 @@ def test_one_frequent_context_is_enough_to_separate_states(many, states):
     """A first cell sees 0, 1 or 2, and says 1 or not; of the second one context writes which."""
     first = np.arange(3 * (24 + many)) % 3
     second = np.append(np.repeat(np.arange(3, 27), 3), np.full(3 * many, 27))
-    cells = PageCells(
+    cells = SolutionCells(
         cell_input=np.append(first, second),
         messages=np.append(first == 1, 0 * first)[:, None].astype(np.int64),
         hints=np.zeros((2 * len(first), 1), dtype=np.int64),
