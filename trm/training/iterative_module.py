@@ -107,8 +107,10 @@ class IterativeModule(CanvasModule):
 
     @property
     def validated_metrics(self) -> list[str]:
-        turned = self._turning and ("turned_rejected", "confidence_turned", "confidence_correct")
-        return [*super().validated_metrics, "supervision_steps", *(turned or ())]
+        names = [*super().validated_metrics, "supervision_steps"]
+        if self._turning:
+            names += ["turned_rejected", "confidence_turned", "confidence_correct"]
+        return names
 
     @property
     def training_metrics(self) -> list[str]:
