@@ -88,7 +88,7 @@ def to_build() -> dict[Path, Study]:
     for path in STUDIES:
         study = read_study(path)
         groups = {study.group_of(one): one for one in reversed(study.settings)}
-        some = list(groups.values()) if study.parameters else []
+        some = list(groups.values()) if study.equal.parameters else []
         seen.update(*map(words, some))
         while not some or any(words(one) - seen for one in study.settings):
             some.append(max(study.settings, key=lambda one: len(words(one) - seen)))
