@@ -208,7 +208,7 @@ def _table(suite: Suite, entries: list[BoardEntry]) -> str:
             safe(card.trained_on or "–"),
         ])  # fmt: skip
     heads = ["", "entry", "correct, 95 % interval", "verdict", "longest at ≥ 99 %", "parameters"]
-    return table([*heads, "how it came about", "trained on"], rows)
+    return table([*heads, "trained or by hand", "trained on"], rows)
 
 
 def anchor(title: str) -> str:
@@ -249,16 +249,16 @@ What models and programs have answered to the [suites of the benchmark](benchmar
 made from the folders in [`board`](../board) by `trm benchmark board`; every figure is counted anew
 from the predictions in them.
 
-- **right**: the share of all problems of the suite whose answer is exactly right, with its Wilson
-  interval. A problem without a prediction counts as wrong. Entries are ranked by it.
-- **verdict**: *proved* right at every length, *refuted* by a problem of the suite, the shortest
-  that it got wrong, or *tested* on the problems that it was asked.
+- **correct**: the share of all problems of the suite whose answer is correct, with its Wilson
+  interval. A problem without a prediction counts as incorrect. Entries are ranked by it.
+- **verdict**: *proved* correct at every length, *refuted* by a problem of the suite, the shortest
+  with an incorrect answer, or *tested* on the problems of the suite.
 - **longest at ≥ {100 * ENOUGH:.0f} %**: the largest n such that {100 * ENOUGH:.0f} % at least of \
-the problems of n x n digits are right,
+the problems of n x n digits are correct,
   and of all smaller n that the suite asks; of structured problems those of all families together
   whose longer number has n digits, of sums those of two numbers.
 - **trained or by hand**: a trained entry is taken only if the same network with random weights is
-  right on {100 * CHANCE:.0f} % of {CHECKED} problems at most. A program written by hand has no \
+  correct on {100 * CHANCE:.0f} % of {CHECKED} problems at most. A program written by hand has no \
 such test, and is marked.
 
 To join: `trm benchmark export --suite multiply-v1 --output multiply-v1`, answer the questions, copy
