@@ -237,7 +237,8 @@ def steps_figure(grid: Grid) -> Figure:
         chains = by_length(grid, model, "longest_chain")
         if steps:
             axes.plot([*steps], [*steps.values()], label=model["name"], zorder=3, **mark(i))
-        axes.plot([*chains], [*chains.values()], linestyle="--", color=mark(i)["color"])
+        if chains:
+            axes.plot([*chains], [*chains.values()], linestyle="--", color=mark(i)["color"])
         every |= {*steps, *chains}
     _finish_lengths(axes, every, grid.length_in_words)
     together = all(cell["steps"] is None or cell.get("longest_chain")
