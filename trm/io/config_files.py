@@ -71,7 +71,8 @@ def about(config: Path) -> str:
     lines = read_utf8(config).splitlines()
     comment = takewhile(lambda line: line.startswith("#"), lines)
     text = " ".join(line.removeprefix("#").strip() for line in comment)
-    return re.split(r"(?<!et al)\.(?:\s|$)|(?:: )?\btrm (?:fit|sweep)\b", text)[0].strip()
+    ends = r"(?<!et al)\.(?:\s|$)|(?<=\?)\s|(?:: )?\btrm (?:fit|sweep)\b"
+    return re.split(ends, text)[0].strip()
 
 
 class _Loader(yaml.SafeLoader):
