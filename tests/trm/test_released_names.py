@@ -95,6 +95,7 @@ def test_the_nearest_definition_by_either_name_counts(base, now, before):
     [
         (Predictor, "unit", "fills"),
         (TinyRecursiveModel, "network", "apply_layers"),
+        (TinyRecursiveModel, "heads", "read"),
         (CellModel, "network", "apply_layers"),
         (CanvasModule, "more_figures", "more_metrics"),
     ],

@@ -61,8 +61,8 @@ class TinyRecursiveModel(IterativeModel):
     L_init: Tensor
 
     def __init_subclass__(cls) -> None:
-        """Refuse an earlier name."""
-        refuse_renamed(cls, {"network": "apply_layers"})
+        """Refuse earlier names."""
+        refuse_renamed(cls, {"network": "apply_layers", "heads": "read"})
 
     @float32_default()
     def __init__(self, config: RecursiveConfig):
