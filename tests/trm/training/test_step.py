@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from canvas.multiplication import Multiplication
 from canvas.problems import keys, random_words
+from canvas.sequences import IGNORE
 from canvas.symbols import PAD
 from trm.models.configs import RecursiveConfig
 from trm.models.iterative import State, map_state
@@ -190,6 +191,13 @@ def test_the_gradient_of_stablemax_is_finite_at_its_branches(values):
     LOSSES["stablemax"](logits, torch.tensor([1])).sum().backward()
     assert logits.grad.isfinite().all()
     assert logits.grad[0, 1] < 0
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_cells_without_a_label_have_no_loss(loss):
+    """On a GPU the losses of all cells are computed, not those of the answer alone."""
+    labelled, other = LOSSES[loss](torch.ones(2, 5), torch.tensor([3, IGNORE])).tolist()
+    assert labelled > 0 == other
 
 
 @pytest.mark.parametrize("loss", LOSSES)
