@@ -48,8 +48,6 @@ class Solution:
     rows: list[int]  # the canvas row of each row step
     row_confidence: list[float]  # probability that each row is correct; 0 in place of NaN
     row_steps: list[int]  # supervision steps of each row, by all views together, see `steps`
-    # Supervision steps of other guesses of an orientation, and of the other order of the operands.
-    other_steps: int = 0
     truth: np.ndarray | None = None  # uint8 [H, W], the true solution; None: not computed
     answer_cells: tuple[CellIndex, ...] = ()  # of the answer's digits, lowest first, if any
     # Why the confidence is not calibrated: training had few rows of that kind.
@@ -68,6 +66,8 @@ class Solution:
     view: str | None = None  # the symmetry by which it was given turned
     guess: str | None = None  # the symmetry that the vote took it for
     readable: "Solution | None" = None  # the winner of the guesses that yield an answer
+    # Supervision steps of other guesses of an orientation, and of the other order of the operands.
+    other_steps: int = 0
 
     @property
     def correct(self) -> bool:
