@@ -96,7 +96,8 @@ def in_views(
         predictor: fills in the masked row of each canvas.
         inputs: canvases, uint8 [B, H, W].
         views: of each canvas.
-        rollouts, canvas_of: see `solve_once`.
+        rollouts: of each canvas, int64 [B], see `Predictor`; None: no noise.
+        canvas_of: the canvas of each view, int64 [B], see `solve_once`.
     """
     # Views keep the room of a solution on its canvas. Symbols that a model wrote outside this room
     # may wrap around the edge; undoing the view moves them back.
