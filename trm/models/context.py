@@ -20,7 +20,7 @@ class CellTokens(NamedTuple):
 
     symbols: Tensor  # [B, S], dtype of the canvases
     coordinates: Coordinates  # of a prefix, and then of these cells
-    cells: Tensor | None  # int64 [B, S], their numbers (H * W: padding); None: all cells, in order
+    places: Tensor | None  # int64 [B, S], their numbers (H * W: padding); None: all cells, in order
 
 
 def cell_tokens(canvases: Tensor, prefix_length: int, kept: Tensor | None) -> CellTokens:
@@ -37,10 +37,10 @@ def cell_tokens(canvases: Tensor, prefix_length: int, kept: Tensor | None) -> Ce
         return CellTokens(canvases.flatten(1), coordinates, None)
     coordinates = coordinates.only(kept)
     assert coordinates.present is not None
-    cells = coordinates.index[:, prefix_length:] - prefix_length
-    symbols = canvases.flatten(1).gather(1, cells)
-    cells = cells.masked_fill(~coordinates.present[:, prefix_length:], height * width)
-    return CellTokens(symbols, coordinates, cells)
+    places = coordinates.index[:, prefix_length:] - prefix_length
+    symbols = canvases.flatten(1).gather(1, places)
+    places = places.masked_fill(~coordinates.present[:, prefix_length:], height * width)
+    return CellTokens(symbols, coordinates, places)
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Context:
     halt_weights: Tensor | None  # [B, P + S], see `trm.models.halting`
     height: int
     width: int
-    places: Tensor | None  # int64 [B, S], cells of the tokens (H * W: padding); None: all cells
+    places: Tensor | None  # see `CellTokens`
     terms: Terms  # position terms of attention
 
     @property

@@ -62,7 +62,7 @@ class TinyRecursiveModel(IterativeModel):
 
     def __init_subclass__(cls) -> None:
         """Refuse earlier names."""
-        refuse_renamed(cls, {"network": "apply_layers", "heads": "read"})
+        refuse_renamed(cls, {"network": "apply_layers", "heads": "read", "halt_logits": "read"})
 
     @float32_default()
     def __init__(self, config: RecursiveConfig):
@@ -144,7 +144,7 @@ class TinyRecursiveModel(IterativeModel):
         if self.ragged:
             filled = tokens != BLANK
             kept = filled if config.skip_blank else box(filled)
-        symbols, coordinates, cells = cell_tokens(tokens, P, kept)
+        symbols, coordinates, places = cell_tokens(tokens, P, kept)
         inputs = self.embed_tokens(symbols.int())  # [B, S, D]
         if self.prefix is not None:
             if prefix_ids is None:
@@ -159,7 +159,7 @@ class TinyRecursiveModel(IterativeModel):
             inputs = (inputs + terms.vectors) * math.sqrt(0.5)  # keeps the variance
         inputs = (inputs * self.embed_scale).to(compute_dtype(inputs))
         weights = pool_weights(config.halt_pool, symbols, coordinates.present, P)
-        return Context(inputs, weights, height, width, cells, terms._replace(vectors=None))
+        return Context(inputs, weights, height, width, places, terms._replace(vectors=None))
 
     @property
     def updates(self) -> tuple[str, ...]:  # type: ignore[override]

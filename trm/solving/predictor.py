@@ -71,9 +71,7 @@ def masked(inputs: Any) -> Any:
 
 @dataclass(frozen=True)
 class Options:
-    """How rows are solved: when they stop, what is random, and who watches.
-
-    None of this belongs to the model.
+    """Settings of solving that do not belong to the model: stops, chance and callbacks.
 
     Raises:
         ValueError: the patience is below 1.

@@ -19,7 +19,7 @@ class ConfidenceCurve(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What a model has written into a batch of rows, with a curve of its confidence in each."""
+    """Rows that a model has filled in, with a curve of its confidence in each."""
 
     heading: str  # of the curves
     answers: np.ndarray  # uint8 [B, H, W], the model's output; only masked cells count

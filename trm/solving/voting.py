@@ -37,10 +37,10 @@ ANY = "random"  # each canvas in one of the eight symmetries, by the seed and th
 
 @dataclass(frozen=True)
 class Voting:
-    """How often a problem is solved, and how the solutions vote.
+    """Settings of a vote: the solutions of a problem, and the rule by which they vote.
 
-    It is solved in several views, in several rollouts with noise, in both orders of its operands,
-    or, where its orientation is unknown, for each guess of that.
+    A problem is solved in several views, in several rollouts with noise, in both orders of its
+    operands, or, where its orientation is unknown, for each guess of that.
 
     Raises:
         ValueError: a setting has no valid value.

@@ -209,7 +209,7 @@ def test_a_supervision_step_in_onnx_equals_the_models():
 
 
 def test_a_network_of_puzzles_is_exported_on_its_symbols(monkeypatch):
-    """Of which there are fewer than a mask has as its id."""
+    """Puzzles with fewer symbols than the id of a mask."""
     ran = []
 
     def export(network, example, **_: object) -> SimpleNamespace:

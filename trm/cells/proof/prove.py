@@ -115,7 +115,7 @@ def _program(task: Task, rule: LocalRule, comparison: Comparison) -> CellProgram
 
 
 class Holds(NamedTuple):
-    """What holds of a model that computes its rule: parts of a `Proof`."""
+    """Facts about a model that computes its rule: parts of a `Proof`."""
 
     verdict: str
     tested: Tested
