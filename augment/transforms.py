@@ -26,6 +26,7 @@ import albumentations as A
 from albumentations import BasicTransform
 
 from augment import symmetry
+from canvas.boxes import bounding_box
 from canvas.symbols import BLANK
 
 _TRIED = 64  # random choices by which a transform is tried before it is used
@@ -64,15 +65,12 @@ class CanvasShift(A.DualTransform):
                 'albumentations.Compose additional_targets={"labels": "mask", "answer": "mask"}'
             )
         content = data["labels"] != BLANK
-        rows = self._draw_source(content.any(axis=1))
-        return {"rows": rows[:, None], "columns": self._draw_source(content.any(axis=0))}
+        rows, columns = map(self._draw_source, bounding_box(content), content.shape)
+        return {"rows": rows[:, None], "columns": columns}
 
-    def _draw_source(self, occupied: np.ndarray) -> np.ndarray:
-        """Draw the source lines of one axis, int64 [N], for occupied lines, bool [N]."""
-        size = len(occupied)
-        lines = occupied.nonzero()[0]
-        before, after = (lines[0], size - 1 - lines[-1]) if lines.size else (0, 0)
-        shift = self.py_random.randint(-int(before), int(after))
+    def _draw_source(self, occupied: slice, size: int) -> np.ndarray:
+        """Draw the source lines of one axis, int64 [size], for its occupied lines."""
+        shift = self.py_random.randint(-occupied.start, size - occupied.stop)
         return (np.arange(size) - shift) % size
 
     def apply(self, img: np.ndarray, *args: Any, **params: Any) -> np.ndarray:
@@ -123,10 +121,9 @@ class SampleTransform:
         for seed in range(_TRIED):
             moved, labels, answer = self(drawing, drawing, drawing != BLANK, seed)
             shown = moved != BLANK
-            rows, columns = (shown.any(axis=axis).nonzero()[0] for axis in (1, 0))
-            box = moved[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
             alike = (labels == moved).all() and (answer == shown).all()
-            if not alike or moved.shape != drawing.shape or box.tobytes() not in whole:
+            torn = moved[bounding_box(shown)].tobytes() not in whole
+            if torn or not alike or moved.shape != drawing.shape:
                 raise ValueError(self._refusal("tore a drawing apart"))
 
     def _refusal(self, what: str) -> str:

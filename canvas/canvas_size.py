@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from canvas.boxes import ends
 from canvas.drawing import Drawing
 from canvas.problems import MOST_CELLS, random_below
 from canvas.task import Task
@@ -100,12 +101,10 @@ class Insertion(NamedTuple):
         many rows and columns, ``words`` are random, ``uint64 [B, rows + columns]``.
         """
         _, height, width = drawing.canvases.shape
-        shown = np.any(drawing.given, axis=1)
-        first = shown.argmax(axis=1)
-        last = width - 1 - shown[:, ::-1].argmax(axis=1)
+        first, end = ends(np.any(drawing.given, axis=1))
         by_row, by_column = words[:, : number[0]], words[:, number[0] :]
         rows = _sources(height, drawing.top, drawing.top + drawing.heights - 1, by_row)
-        return Insertion(rows, _sources(width, first, last, by_column))
+        return Insertion(rows, _sources(width, first, end - 1, by_column))
 
     def __call__(self, cells: np.ndarray, blank: Any) -> np.ndarray:
         """Cells ``[B, H, W]`` or ``[B, H, W, N]`` with the new lines, and ``blank`` in these."""

@@ -15,11 +15,12 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from canvas import symbols
 from canvas.arithmetic import Numbers
+from canvas.boxes import ends, written_box  # noqa: F401 - released here
 from canvas.cells.local_rule import LocalRule
 from canvas.choices import OwnCodeError, accept_released
 from canvas.drawing import Drawing, WorkedDrawing
 from canvas.problems import Problems
-from canvas.reading import CellIndex, Reading, read, written_box  # noqa: F401 - released here
+from canvas.reading import CellIndex, Reading, read  # noqa: F401 - released here
 
 GIVEN, PARTIAL, SUM, ANSWER, CARRIES = range(5)
 # Names of the kinds of rows.
@@ -204,7 +205,7 @@ class Layout(ABC):
         kinds[np.arange(len(kinds)), heights - 1] = ANSWER  # of whichever kind it was yielded
         if trim:
             used = (content != symbols.BLANK).any(axis=1)
-            drawn["widths"] = used.shape[1] - used[:, ::-1].argmax(axis=1)
+            drawn["widths"] = ends(used)[1]
         return {**drawn, "kinds": kinds}
 
     def checked_rows(self, problems: Problems) -> Iterator[Row]:

@@ -8,24 +8,12 @@ import numpy as np
 
 from canvas import symbols
 from canvas.arithmetic import Numbers
+from canvas.boxes import written_box
 
 if TYPE_CHECKING:
     from canvas.layouts import Layout
 
 CellIndex = tuple[int, int]  # row and column of a cell
-
-
-def written_box(canvas: np.ndarray) -> tuple[slice, slice]:
-    """Return the rows and columns of the written cells of a canvas, uint8 [H, W].
-
-    Raises:
-        ValueError: there are none.
-    """
-    used = canvas != symbols.BLANK
-    rows, columns = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
-    if not rows.size:
-        raise ValueError("the canvas is blank: there is no problem on it")
-    return slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1)
 
 
 class Reading(NamedTuple):

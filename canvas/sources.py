@@ -21,14 +21,14 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "d845402522c4b67f10d530b20cdc694d28560cf4f9a8a1a6d7ef383b731a48bd"
+SOURCES = "b2e842c8afaf9c61051f6edc080cd6eb7c47485f48bca96725a7e24f9fbc6e11"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.
 _FILES = (
     *("addition.py", "arithmetic.py", "layouts.py", "multiplication.py", "symbols.py", "task.py"),
     *("division.py", "formats.py", "mazes.py", "modular.py", "rule110.py", "single_steps.py"),
-    *("reading.py", "subtraction.py", "texts.py"),
+    *("boxes.py", "reading.py", "subtraction.py", "texts.py"),
     *("cells/local_rule.py", "cells/spec.py", "cells/rules/*.py"),
 )
 _FOREIGN = {"numpy", "torch", *sys.stdlib_module_names}  # top-level packages that are not hashed

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from augment.symmetry import apply, invert
+from canvas.boxes import written_box
 from canvas.picture import INK, READ, draw_canvas
-from canvas.reading import written_box
 from canvas.symbols import BLANK, MASK
 from trm import load_solver
 from trm.figures.style import new_figure, save

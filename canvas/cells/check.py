@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from canvas.arithmetic import Numbers
+from canvas.boxes import bounding_box
 from canvas.cells.drawn import DrawnCellInputs, drawn_cell_inputs
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.spec import SYMBOL, TOKEN
@@ -292,15 +293,9 @@ def _check_answers(
     Raises:
         OwnCodeError: names the first canvas with another answer.
     """
-    filled = drawing.truth != BLANK
-    ends = []
-    for axis in (2, 1):  # first and last row, then column, of each canvas
-        used = filled.any(axis=axis)
-        ends += [used.argmax(axis=1), used.shape[1] - used[:, ::-1].argmax(axis=1)]
-    boxes = zip(*(end.tolist() for end in ends), strict=True)
     answers = Numbers.from_ints([task.answer(one) for one in problems.to_ints()], task.base)
-    for i, (right, box) in enumerate(zip(answers.to_text(), boxes, strict=True)):
-        content = drawing.truth[i, box[0] : box[1], box[2] : box[3]]
+    for i, (right, canvas) in enumerate(zip(answers.to_text(), drawing.truth, strict=True)):
+        content = canvas[bounding_box(canvas != BLANK)]
         cells = [content[cell] for cell in task.canvas_layout.answer_cells(content)]
         drawn = decode(np.array(cells[::-1], dtype=np.uint8))
         if drawn[: len(drawn) - len(right)].strip("0") or not drawn.endswith(right):

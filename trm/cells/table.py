@@ -26,11 +26,12 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
+from canvas.boxes import written_box
 from canvas.cells.encoding import OpEncoding
 from canvas.cells.local_rule import Decide
 from canvas.cells.order import wavefront
 from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, TOKEN, Op, input_name
-from canvas.symbols import BLANK, MASK
+from canvas.symbols import MASK
 from trm.runtime.progress import report
 
 if TYPE_CHECKING:
@@ -393,9 +394,8 @@ def _box(canvas: np.ndarray) -> tuple[int, int, int, int]:
 
     See `CellModel.encode`; an empty box if nothing is masked.
     """
-    used = canvas != BLANK
-    columns, rows = np.flatnonzero(used.any(axis=0)), np.flatnonzero(used.any(axis=1))
     masked = np.flatnonzero((canvas == MASK).any(axis=1))
     if not len(masked):
         return 0, 0, 0, 0
-    return int(rows[0]), int(masked[-1]) + 1, int(columns[0]), int(columns[-1]) + 1
+    rows, columns = written_box(canvas)
+    return rows.start, int(masked[-1]) + 1, columns.start, columns.stop

@@ -11,11 +11,11 @@ import numpy as np
 from rich.console import Console
 
 from augment.symmetry import SYMMETRIES, apply
+from canvas.boxes import written_box
 from canvas.check import check_layout
 from canvas.drawing import WorkedDrawing, row_steps
 from canvas.picture import save_gif, to_figure, to_terminal
 from canvas.problems import MOST_CELLS, Problems
-from canvas.reading import written_box
 from canvas.task import Task
 from canvas.tasks import TASKS, task_of
 from trm.commands.arguments import Arguments, Parser, whole

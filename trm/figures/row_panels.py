@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from canvas.boxes import ends
 from canvas.drawing import RowSteps
 from canvas.picture import GREY, HIGHLIGHT, INK, PAPER, blank_figure, draw_canvas
 from canvas.symbols import BLANK
@@ -81,7 +82,7 @@ def samples_figure(canvases: np.ndarray, titles: Sequence[str]) -> Figure:
 def _in_use(used: np.ndarray) -> list[slice]:
     """Select rows or columns ``bool [B, N]`` to draw, the same number for each sample."""
     size = used.shape[1]
-    first, end = used.argmax(axis=1), size - used[:, ::-1].argmax(axis=1)
+    first, end = ends(used)
     kept = min(size, int((end - first).max()) + 2 * _MARGIN)
     start = np.clip(first - _MARGIN, 0, size - kept).tolist()
     return [slice(begin, begin + kept) for begin in start]

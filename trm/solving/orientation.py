@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from augment.symmetry import SYMMETRIES, apply, compose, invert
+from canvas.boxes import written_box
 from canvas.drawing import Drawing, WorkedDrawing
 from canvas.problems import Problems
-from canvas.reading import written_box
 from canvas.symbols import BLANK
 from trm.solving.placement import place
 from trm.solving.solution import Solution

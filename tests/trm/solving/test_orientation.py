@@ -11,10 +11,10 @@ from tiny import tiny_gpt, tiny_trm
 from augment.symmetry import SYMMETRIES, apply, compose, invert
 from canvas import symbols
 from canvas.addition import Addition
+from canvas.boxes import written_box
 from canvas.canvas_size import Canvas
 from canvas.drawing import Drawing
 from canvas.multiplication import Multiplication
-from canvas.reading import written_box
 from canvas.symbols import BLANK, MASK
 from trm.solving.calibration import Calibration
 from trm.solving.gpt_predictor import GPTPredictor

@@ -15,6 +15,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from canvas import picture
+from canvas.boxes import bounding_box, written_box
 from canvas.drawing import UNDEFINED
 from canvas.picture import draw_canvas, draw_cells, for_people
 from canvas.symbols import ALL_CHARACTERS, BLANK
@@ -93,8 +94,8 @@ def attention_figure(
         for state, of in attention.items()
         for layer, head in np.ndindex(of.shape[:2])
     ]
-    used = np.flatnonzero((canvas != BLANK).any(axis=1) | (maps >= _SEEN).any(axis=(0, 2)))
-    canvas, maps = canvas[used[0] : used[-1] + 1], maps[:, used[0] : used[-1] + 1]
+    down, _ = bounding_box((canvas != BLANK) | (maps >= _SEEN).any(axis=0))
+    canvas, maps = canvas[down], maps[:, down]
     height, width = canvas.shape
     across = min(len(maps), 4 if width < 22 else 2)
     side, lines = _cell_size(width, across), -(-len(maps) // across)
@@ -103,7 +104,7 @@ def attention_figure(
     axes, scale = _maps(figure, across, titles), colours("Blues", 0, 1)
     for one, weights in zip(axes, maps, strict=True):
         draw_map(one, canvas, weights, scale)
-        _frame(one, (cell[0] - int(used[0]), cell[1]), WRONG)
+        _frame(one, (cell[0] - down.start, cell[1]), WRONG)
     bar: Any = {"aspect": 25, "shrink": min(1, 3 / high), "pad": 0.01, "anchor": (0, 1)}
     figure.colorbar(scale, ax=axes, **bar).set_label("attention", fontsize=8.5)
     return _within(figure)
@@ -115,9 +116,8 @@ def saliency_figure(found: Saliency, title: str) -> Figure:
     The explained cell is framed. The strongest value of a method has the strongest colour. Blank
     rows at the edges are left out.
     """
-    used = np.flatnonzero((found.canvas != BLANK).any(axis=1))
-    down = slice(used[0], used[-1] + 1)
-    shown, cell = found.canvas[down], (found.cell[0] - int(used[0]), found.cell[1])
+    down, _ = written_box(found.canvas)
+    shown, cell = found.canvas[down], (found.cell[0] - down.start, found.cell[1])
     (height, width), across = shown.shape, len(found.names)
     lines = 2 if across > 1 else 1  # methods below each other, or side by side
     side = _cell_size(width, max(across, 2))
@@ -148,12 +148,8 @@ def settled_figure(
     is 0 in cells that were not decided, which are grey. Incorrect cells are framed, with the true
     symbol in the corner. ``unit`` is the name of the step.
     """
-    used = (canvas != BLANK) | (truth != BLANK) | (decided > 0)
-    down, across = (
-        slice(np.flatnonzero(line)[0], np.flatnonzero(line)[-1] + 1)
-        for line in (used.any(axis=1), used.any(axis=0))
-    )
-    canvas, truth, decided = (part[down, across] for part in (canvas, truth, decided))
+    used = bounding_box((canvas != BLANK) | (truth != BLANK) | (decided > 0))
+    canvas, truth, decided = (part[used] for part in (canvas, truth, decided))
     height, width = canvas.shape
     side = 1.4 * _cell_size(width, 1)
     note = "grey: given. Framed: incorrect, with the correct symbol in the corner"
@@ -216,10 +212,7 @@ def signals_figure(
     """
     used = canvas != BLANK
     used[row] |= not used.any()
-    down, across = (
-        slice(max(0, np.flatnonzero(line)[0] - 1), np.flatnonzero(line)[-1] + 2)
-        for line in (used.any(axis=1), used.any(axis=0))
-    )
+    down, across = (slice(max(0, line.start - 1), line.stop + 1) for line in bounding_box(used))
     shown, row = canvas[down, across], row - down.start
     height, width = shown.shape
     side = _cell_size(width, 2)
