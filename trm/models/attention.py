@@ -201,9 +201,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -
         [B, heads, Q, D], dtype of ``v``.
     """
     if bias is not None and causal:
-        future = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).triu(1)
-        bias = bias.masked_fill(future, -math.inf)
-        causal = False
+        bias, causal = bias + _causal_mask(bias, q.shape[-2], k.shape[-2]), False
     # The fused CPU kernels have no backward for the bias; they fall back to a slower plain path.
     learned_bias = bias is not None and bias.requires_grad and torch.is_grad_enabled()
     short = k.shape[-2] <= _CPU_EXPLICIT_TOKENS and (bias is not None or q.dtype != torch.float32)
@@ -214,11 +212,19 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -
         return _fused(q, k, v, mask, causal)
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)  # [B, heads, Q, K]
     if causal:  # added in place: a masked copy takes three times as long
-        scores += scores.new_full(scores.shape[-2:], -math.inf).triu(1)
+        scores += _causal_mask(scores, *scores.shape[-2:])
     if bias is not None:
         scores += bias.to(scores.dtype)
     # In float32: exact, and faster than the CPU's bfloat16 softmax.
     return torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype) @ v
+
+
+def _causal_mask(like: Tensor, queries: int, keys: int) -> Tensor:
+    """Return minus infinity for keys after each query, else 0: [Q, K], of a tensor's dtype.
+
+    The last query is at the last key.
+    """
+    return like.new_full((queries, keys), -math.inf).triu(1 + keys - queries)
 
 
 def _fused(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
@@ -247,7 +253,7 @@ class DotProduct(nn.Module):
         if bias is not None:
             scores = scores + bias.to(exact)
         if causal:
-            scores = scores + torch.full_like(scores[0, 0], -torch.inf).triu(1)
+            scores = scores + _causal_mask(scores, *scores.shape[-2:])
         return scores.softmax(dim=-1)
 
     def average(self, weights: Tensor, values: Tensor) -> Tensor:
@@ -303,11 +309,8 @@ class Attention(nn.Module):
             own = terms.relative.scores(q, k)
             bias = own if bias is None else bias + own
         if causal and known and q.shape[2] > 1:  # a single token attends to all before it
-            future = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device)
-            later = torch.zeros_like(future, dtype=q.dtype).masked_fill(
-                future.triu(known + 1), -math.inf
-            )
-            bias = later[None] if bias is None else bias + later
+            mask = _causal_mask(q, q.shape[2], k.shape[2])
+            bias = mask[None] if bias is None else bias + mask
         mixed = self.dot_product(q, k, v, bias, causal and not known)  # [B, heads, S, D / heads]
         return self.out(mixed.transpose(1, 2).flatten(2))
 
