@@ -35,7 +35,7 @@ from trm.io.files import (
     read_object,
     write_bytes,
 )
-from trm.io.puzzle_format import MOST_CELLS, Puzzles, check_number, check_symbols
+from trm.io.puzzle_format import MOST_CELLS, Puzzles, check_plain_int, check_symbols
 from trm.io.puzzle_format import PuzzleFormat as PuzzleFormat  # its released place
 
 SPLITS = ("train", "test")
@@ -73,11 +73,11 @@ def read_format(
     if missing:
         raise ValueError(f"{file} has no {missing[0]}")
     try:
-        check_number("seq_len", about["seq_len"], 1, MOST_CELLS)
+        check_plain_int("seq_len", about["seq_len"], 1, MOST_CELLS)
         sides = (height, width) if height or width else (about.get("height"), about.get("width"))
         for name, side in zip(("height", "width"), sides, strict=True):
             if side is not None:
-                check_number(name, side, 1, MOST_CELLS)
+                check_plain_int(name, side, 1, MOST_CELLS)
         high, wide = sides
         high, wide = _sides(about["seq_len"], high, wide, "seq_len", "data.height and data.width")
         return PuzzleFormat(

@@ -28,10 +28,10 @@ class PuzzleFormat:
 
     def __post_init__(self) -> None:
         for name, most in (("height", MOST_CELLS), ("width", MOST_CELLS)):
-            check_number(name, getattr(self, name), 1, most)
-        check_number("vocab_size", self.vocab_size, 2, _MOST_SYMBOLS)
+            check_plain_int(name, getattr(self, name), 1, most)
+        check_plain_int("vocab_size", self.vocab_size, 2, _MOST_SYMBOLS)
         if self.pad is not None:
-            check_number("pad_id", self.pad, 0, self.vocab_size - 1)
+            check_plain_int("pad_id", self.pad, 0, self.vocab_size - 1)
         if self.cells > MOST_CELLS:
             raise ValueError(f"a canvas of {self.cells:,} cells is too large: {MOST_CELLS:,} fit")
         if self.ignored is not None and type(self.ignored) is not int:
@@ -137,7 +137,10 @@ def check_symbols(
         )
 
 
-def check_number(name: str, value: Any, least: int, most: int) -> None:
-    """Raise a ValueError unless a setting is a whole number from ``least`` to ``most``."""
+def check_plain_int(name: str, value: Any, least: int, most: int) -> None:
+    """Raise a ValueError unless a setting is an int from ``least`` to ``most``.
+
+    Checkpoints contain these settings, so integers of NumPy are refused, too.
+    """
     if type(value) is not int or not least <= value <= most:
         raise ValueError(f"{name} is a whole number from {least} to {most:,}, not {value!r}")

@@ -21,7 +21,10 @@ _NO_MEMORY = re.compile(
 
 
 def check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
-    """Raise a ValueError unless a value is None or a whole number from ``least`` to ``most``."""
+    """Raise a ValueError unless an argument is a whole number from ``least`` to ``most``, or None.
+
+    Integers of NumPy are whole numbers.
+    """
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if value is not None and not (whole and least <= value and (most is None or value <= most)):
         end = "up" if most is None else f"to {most:,}"
