@@ -115,7 +115,7 @@ class RowSteps(NamedTuple):
         np.ndarray
     )  # uint8 [B, H, W], the rows so far; the next is masked, all but its given cells
     labels: np.ndarray  # uint8 [B, H, W], the same with that row filled in
-    answer: np.ndarray  # bool [B, H, W], the masked cells
+    answer: np.ndarray  # bool [B, H, W], the masked cells, which are learned and scored
     problem: np.ndarray  # int64 [B], index of its problem in the drawing
     row: np.ndarray  # int64 [B], index among the rows to be filled in, from 0
 

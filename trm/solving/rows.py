@@ -62,14 +62,14 @@ def fill_row_by_row(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -
     for row in range(most := int(drawing.num_rows.max())):
         report("rows", row, most, solving=True)
         active = np.flatnonzero(drawing.num_rows > row)
-        answer = drawing.cells_of_row(row)[active]
-        inputs = np.where(answer, np.uint8(symbols.MASK), canvases[active])
+        unknown = drawing.cells_of_row(row)[active]
+        inputs = np.where(unknown, np.uint8(symbols.MASK), canvases[active])
         if on_row:
             shown = canvases.copy()
             shown[active] = inputs
             on_row(row, shown)
         filled = fill(inputs, active, row)
-        canvases[active] = np.where(answer, filled.canvases, inputs)
+        canvases[active] = np.where(unknown, filled.canvases, inputs)
         written.confidence[active, row] = filled.confidence
         written.steps[active, row] = filled.steps
         written.settled[active, row] = filled.settled

@@ -200,7 +200,7 @@ def _by_solution(
 
 
 def vote_on(
-    vote: str, seen: Prediction, canvas_of: np.ndarray, inputs: np.ndarray, answer: np.ndarray
+    vote: str, seen: Prediction, canvas_of: np.ndarray, inputs: np.ndarray, unknown: np.ndarray
 ) -> tuple[Prediction, list[Decision]]:
     """Let the views of B canvases vote on the cells that are filled in.
 
@@ -209,18 +209,18 @@ def vote_on(
         seen: all views, in the frame of their canvas.
         canvas_of: canvas of each view, int64 [V], rising.
         inputs: canvases, uint8 [B, H, W].
-        answer: the cells that are filled in, bool [B, H, W].
+        unknown: the cells that are filled in, bool [B, H, W].
 
     Returns:
         The canvases that won, with the steps of all views together, and the decisions.
     """
     canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
     settled, decisions = np.empty(len(inputs), dtype=bool), []
-    for i, masked in enumerate(answer):
+    for i, cells in enumerate(unknown):
         one = seen.take(np.flatnonzero(canvas_of == i))
-        found = one.canvases[:, masked]
+        found = one.canvases[:, cells]
         decision = decide(vote, found, one.confidence)
-        canvases[i][masked], confidence[i] = found[decision.behind[0]], decision.confidence
+        canvases[i][cells], confidence[i] = found[decision.behind[0]], decision.confidence
         settled[i] = one.settled[decision.behind].all()
         decisions.append(decision)
     steps = np.bincount(canvas_of, weights=seen.steps, minlength=len(inputs)).astype(np.int64)

@@ -106,8 +106,8 @@ def show_row_by_row(filled: FilledCanvases, drawing: Drawing, on_row: OnRow) -> 
     """Call ``on_row`` before and after each row of canvases that were filled all at once."""
     shown, height = drawing.canvases, drawing.canvases.shape[1]
     for row in range(int(drawing.num_rows.max())):  # the last one uncovers all
-        masked = drawing.cells_of_row(row) & (drawing.num_rows > row)[:, None, None]
-        on_row(row, np.where(masked, np.uint8(symbols.MASK), shown))
+        unknown = drawing.cells_of_row(row) & (drawing.num_rows > row)[:, None, None]
+        on_row(row, np.where(unknown, np.uint8(symbols.MASK), shown))
         done = np.arange(height) <= drawing.canvas_row(row)[:, None]
         done |= (drawing.num_rows <= row + 1)[:, None]
         shown = np.where(done[:, :, None], filled.canvases, shown)

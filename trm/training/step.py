@@ -201,7 +201,7 @@ def step_loss(
         logits: float [B, H, W, V].
         halt_logits: float [B], above 0 where the model predicts that its row is correct.
         labels: symbol ids, uint8 or int64 [B, H, W]; `IGNORE` at most outside the answer.
-        answer: cells that the model fills in, bool [B, H, W].
+        answer: cells that are learned and scored, bool [B, H, W].
         loss: a name in `LOSSES`.
         correct: whether the canvas of a sample is upright and correct, bool [B], see
             `trm.training.negatives.NegativesConfig`; None: all are.
