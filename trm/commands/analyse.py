@@ -75,7 +75,9 @@ def add_arguments(parser: Parser) -> None:
             what = "sub-tasks of the layout, like carry,sum (default: those of the arithmetic)"
             add("--subtasks", **names, metavar="NAME", help=what)
             what = "supervision steps that probes choose from, like 1,2,4 (default: 1,2,4,8)"
-            add("--read-steps", type=step_numbers, metavar="N", help=what)
+            # The model's own steps stay those of the checkpoint. The first name is that of 1.0.0.
+            more: Any = {"type": step_numbers, "dest": "read_steps", "metavar": "N"}
+            add("--read-steps", "--steps", **more, help=what)
             what = "read a sub-task by the checkpoint's auxiliary head where it has one"
             add("--heads", action="store_true", help=what)
         kind.add_devices()

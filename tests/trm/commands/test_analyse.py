@@ -11,6 +11,7 @@ from PIL import Image
 from canvas.multiplication import Multiplication
 from canvas.tasks import task_data
 from trm.checkpoints import DATA_KEY, SHIPPED
+from trm.commands.cli import parser_of
 from trm.extras.analysis.probe import fit
 
 LATTICE = "docs/models/decimal-seed0.safetensors"
@@ -87,6 +88,13 @@ def test_gaps_of_models_are_tables_of_their_own(command, changed, tmp_path, monk
     assert (tmp_path / "gap.png").exists()
     ran = command("analyse", "gap", "--checkpoint", SHIPPED, "--output", tmp_path, code=2)
     assert "cells of a cell model read decided messages" in ran.err
+
+
+@pytest.mark.parametrize("option", ["--steps", "--read-steps"])
+def test_steps_of_gaps_have_two_names(option):
+    args = parser_of("analyse").parse_args(["gap", option, "1..3,8", "--output", "gaps"])
+    assert args.read_steps == [1, 2, 3, 8]
+    assert getattr(args, "steps", None) is None, "the model's own stay as they are"
 
 
 def test_effects_of_heads_of_a_lattice(command, repository, tmp_path):
