@@ -1,6 +1,7 @@
 """README and docs are true: links, files, imports, figures of configs, commands, code."""
 
 import importlib
+import inspect
 import os
 import re
 import runpy
@@ -9,6 +10,7 @@ import warnings
 from functools import cache
 from pathlib import Path
 
+import lightning as L
 import pytest
 import torch
 import yaml
@@ -189,6 +191,19 @@ def test_training_commands_name_existing_configs_and_keys(config, keys, monkeypa
         words = [f"{key}={value}" for key, value in keys.items()]
         with torch.device("meta"):  # weights have shapes without memory
             train([f"--config={file}", *words, *cpu], run=False)
+
+
+def test_keys_in_the_tables_of_names_exist():
+    own = {"model.network.class_path"}
+    pages = {page: (ROOT / f"docs/{page}.md").read_text() for page in ("names", "options")}
+    for part in pages["options"].split("\n### ")[1:]:
+        prefix = part.partition(" · ")[0]
+        own |= {prefix} | {f"{prefix}.{key}" for key in re.findall(r"^\| `(\w+)`", part, re.M)}
+    found = re.findall(r"`(?:--)?((?:model|data|trainer|…)\.[\w.]+)", pages["names"])
+    keys = {key.replace("…", "model.network.config") for key in found}
+    lightning = {f"trainer.{key}" for key in inspect.signature(L.Trainer).parameters}
+    assert {key for key in keys if ".".join(key.split(".")[:2]) not in lightning} - own == set()
+    assert len(keys) > 50
 
 
 # Python
