@@ -19,7 +19,7 @@ from trm import load_solver
 from trm.io.markdown import table
 from trm.models.iterative import Loop
 from trm.runtime.torch_settings import tensor_for
-from trm.solving.iterative_predictor import IterativePredictor, Step
+from trm.solving.iterative_predictor import AfterStep, IterativePredictor
 
 # Halt logits, unchanged steps, the least highest probability and the most entropy of a masked cell,
 # [N] each, to the rows that stop, bool [N].
@@ -46,7 +46,7 @@ class Ruled(IterativePredictor):
 
     def _steps(
         self, inputs: np.ndarray, steps: int, rollouts: np.ndarray | None = None
-    ) -> Iterator[Step]:
+    ) -> Iterator[AfterStep]:
         tokens = tensor_for(self.model, inputs)
         masked, loop = tokens == MASK, Loop(self.model, tokens)
         samples, before = torch.arange(len(tokens)), torch.zeros_like(tokens)
@@ -62,7 +62,7 @@ class Ruled(IterativePredictor):
             entropy = -(log_p.exp() * log_p).sum(-1).masked_fill(~masked, 0).flatten(1)
             settled = self.rule(head, calm, top, entropy.amax(1))
             last = settled if number < steps else torch.ones_like(settled)
-            yield Step(number, samples, head.float().sigmoid(), logits, cells, settled, last)
+            yield AfterStep(number, samples, head.float().sigmoid(), logits, cells, settled, last)
             if last.all():
                 return
             kept = ~last

@@ -405,7 +405,7 @@ class CellPredictor(Predictor):
         drawing: Drawing,
         views: Sequence[View] | None = None,
         rollouts: np.ndarray | None = None,
-        problems: np.ndarray | None = None,
+        problem_of: np.ndarray | None = None,
     ) -> FilledCanvases:
         """See `Predictor`. All rows are solved at once.
 
@@ -413,7 +413,7 @@ class CellPredictor(Predictor):
         """
         if views is None:
             return self._all_rows(drawing)
-        return self._all_rows_in_views(drawing, views, problems)
+        return self._all_rows_in_views(drawing, views, problem_of)
 
     def _all_rows(self, drawing: Drawing) -> FilledCanvases:
         filled, confidence, worked = self._solved(drawing.masked)
@@ -427,10 +427,10 @@ class CellPredictor(Predictor):
         return written
 
     def _all_rows_in_views(
-        self, drawing: Drawing, views: Sequence[View], problems: np.ndarray | None
+        self, drawing: Drawing, views: Sequence[View], problem_of: np.ndarray | None
     ) -> FilledCanvases:
         written, unknown = FilledCanvases.begun(drawing), drawing.unknown
-        filled = in_views(self, drawing.masked, views, canvas_of=problems)
+        filled = in_views(self, drawing.masked, views, problem_of=problem_of)
         written.canvases[unknown] = filled.canvases[unknown]
         rows = drawing.num_rows[:, None]
         share = filled.confidence[:, None] ** (1 / rows)

@@ -331,17 +331,17 @@ class Parser(argparse.ArgumentParser):
     def add_solving(self) -> None:
         """Add the options of solving, which `Arguments` turns into precision and voting."""
         from augment.symmetry import SYMMETRIES
-        from trm.solving.voting import ANY, PER, VOTES
+        from trm.solving.voting import PER, RANDOM, VOTES
 
         what = "bf16-mixed is faster on hardware with bfloat16 (default: 32-true, float32)"
         self.add_argument("--precision", choices=PRECISIONS, default=FLOAT32, help=what)
         self.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
-        known = f"{', '.join(SYMMETRIES)} or {ANY}"
+        known = f"{', '.join(SYMMETRIES)} or {RANDOM}"
         what = (
             "give each canvas in this orientation, unknown to the model: every symmetry is a "
             f"guess with its own solution, and the most confident one wins; {known}"
         )
-        choices: Any = {"choices": (*SYMMETRIES, ANY), "metavar": "VIEW"}
+        choices: Any = {"choices": (*SYMMETRIES, RANDOM), "metavar": "VIEW"}
         self.add_argument("--view", help=what, **choices)
         what = "noise: a recursive model starts every canvas from a random state (default: initial)"
         self.add_argument("--start", choices=("initial", "noise"), default="initial", help=what)

@@ -20,7 +20,7 @@ from canvas.task import Task
 from canvas.tasks import TASKS, task_of
 from trm.commands.arguments import Arguments, Parser, whole
 from trm.io.files import check_place, replacing
-from trm.solving.voting import ANY
+from trm.solving.voting import RANDOM
 
 _FRAME, _LAST = 0.6, 2.0  # seconds of an animation's frames, and of the last one
 _MOST_DRAWN = 100_000  # cells
@@ -51,7 +51,7 @@ def add_arguments(parser: Parser) -> None:
         "turn the canvas (r90, r180, r270), reflect it (h, v, t, hvt) or leave it (e, the default);"
         " random: in any of these, at a random place of the canvas, as in training"
     )
-    choices = (*SYMMETRIES, ANY)
+    choices = (*SYMMETRIES, RANDOM)
     add("--view", choices=choices, default="e", metavar=f"{{{','.join(choices)}}}", help=more)
     add("--seed", type=whole(0), help="of a random view (default: 0)")
     parser.add_import()
@@ -70,7 +70,7 @@ def run(args: Arguments) -> int:
     animated = args.output is not None and args.output.suffix.lower() == ".gif"
     if animated:
         args.refuse("an animation shows every step", "step")
-    if args.view != ANY:
+    if args.view != RANDOM:
         args.refuse("only --view random draws anything by chance", "seed")
     if args.output is not None:
         check_place(args.output, "--output")
@@ -89,7 +89,7 @@ def run(args: Arguments) -> int:
             f"this problem has {len(steps.inputs)} steps, there is no step {args.step}"
         )
     view: Callable[[np.ndarray], np.ndarray] = partial(apply, args.view)
-    if args.view == ANY:
+    if args.view == RANDOM:
         view = _random_view(drawing, args.seed or 0)
     given, picture = view(drawing.given[0]), drawing.truth[0]
     truth = picture
@@ -147,7 +147,7 @@ def _draw(args: Arguments, task: Task, problems: Problems) -> WorkedDrawing:
         raise ValueError(f"{what}; at most {_MOST_DRAWN:,} are drawn")
     size = task.canvas_layout.draw_worked(problems, trim=True).truth.shape[1:]
     height, width = (side or n + 2 for side, n in zip(requested, size, strict=True))
-    if args.view == ANY and requested == (None, None):
+    if args.view == RANDOM and requested == (None, None):
         height = width = 2 * max(size)  # so that there is room to move
     # If the problem does not fit, the layout raises an error with the size that it needs.
     top, left = (max(0, side - n) // 2 for side, n in zip((height, width), size, strict=True))

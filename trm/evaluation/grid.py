@@ -38,7 +38,7 @@ from trm.evaluation.statistics import Share
 from trm.io.files import read_object, validated, versions
 from trm.runtime.precision import FLOAT32
 from trm.solving.predictor import Sampling
-from trm.solving.voting import ANY
+from trm.solving.voting import RANDOM
 
 LABELS = AXES | {FAMILY: "family"}  # meanings of the axes
 
@@ -183,7 +183,7 @@ class Grid(dict[str, Any]):
             there = " to ".join(dict.fromkeys(fewer))
             few = shown and min(shown) < voting["views"]
             if orientation := voting.get("orientation") or voting.get("given"):  # in earlier files
-                turned = "randomly turned" if orientation == ANY else f"turned ({orientation})"
+                turned = "randomly turned" if orientation == RANDOM else f"turned ({orientation})"
                 guesses = len(voting["symmetries"] or SYMMETRIES)
                 both = f", both orders vote by {vote}" if voting["orders"] > 1 else ""
                 parts.append(

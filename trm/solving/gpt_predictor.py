@@ -98,7 +98,7 @@ class GPTPredictor(Predictor):
         drawing: Drawing,
         views: Sequence[View] | None = None,
         rollouts: np.ndarray | None = None,
-        problems: np.ndarray | None = None,
+        problem_of: np.ndarray | None = None,
     ) -> FilledCanvases:
         """See `Predictor`. The whole sequence is decoded at once.
 

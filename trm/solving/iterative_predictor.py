@@ -18,7 +18,7 @@ from trm.solving.trace import Trace
 CONFIDENCES = ("head", "cells")
 
 
-class Step(NamedTuple):
+class AfterStep(NamedTuple):
     """State of a solution after one supervision step."""
 
     number: int  # from 1
@@ -63,14 +63,28 @@ class IterativePredictor(Predictor):
 
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         """Fill in masked rows, in as many supervision steps as each needs."""
-        return self.with_certainty(inputs, rollouts)[0]
+        return Prediction(*self._last_steps(inputs, rollouts))
 
-    @standard_settings()
-    @torch.no_grad()
     def with_certainty(
         self, inputs: np.ndarray, rollouts: np.ndarray | None = None
     ) -> tuple[Prediction, np.ndarray]:
         """Fill in masked rows; return also the probability of each symbol, float [B, H, W]."""
+
+        def highest(logits: Tensor) -> Tensor:
+            return logits.float().softmax(dim=-1).amax(dim=-1)
+
+        *filled, certainty = self._last_steps(inputs, rollouts, highest)
+        return Prediction(*filled), certainty
+
+    @standard_settings()
+    @torch.no_grad()
+    def _last_steps(
+        self,
+        inputs: np.ndarray,
+        rollouts: np.ndarray | None,
+        *of_logits: Callable[[Tensor], Tensor],
+    ) -> list[np.ndarray]:
+        """Return the fields of `Prediction`, and what functions make of the last logits."""
         parts = []
         for step in self._steps(inputs, self.max_steps, rollouts):
             if self.options.on_step is not None:
@@ -79,16 +93,15 @@ class IterativePredictor(Predictor):
             used = torch.full_like(step.samples, step.number)
             held = (step.cells, step.confidence, used, step.settled)
             done = step.last.nonzero()[:, 0]
-            highest = step.logits[done].float().softmax(dim=-1).amax(dim=-1)
-            parts.append((step.samples[done], *(part[done] for part in held), highest))
+            more = (function(step.logits[done]) for function in of_logits)
+            parts.append((step.samples[done], *(part[done] for part in held), *more))
         samples, *found = (torch.cat(of_steps) for of_steps in zip(*parts, strict=True))
         order = samples.argsort()
-        *filled, certainty = (part[order].cpu().numpy() for part in found)
-        return Prediction(*filled), certainty
+        return [part[order].cpu().numpy() for part in found]
 
     def _steps(
         self, inputs: np.ndarray, steps: int, rollouts: np.ndarray | None = None
-    ) -> Iterator[Step]:
+    ) -> Iterator[AfterStep]:
         """Yield at most ``steps`` supervision steps; settled rows drop out of the batch."""
         tokens, options = tensor_for(self.model, inputs), self.options
         loop: Loop
@@ -105,7 +118,7 @@ class IterativePredictor(Predictor):
             confidence = self._confidence(logits, halt_logits, settling.unknown)
             settled = settling.update(cells, halt_logits)
             last = settled & options.halt if number < steps else torch.ones_like(settled)
-            yield Step(number, samples, confidence, logits, cells, settled, last)
+            yield AfterStep(number, samples, confidence, logits, cells, settled, last)
             if last.all():
                 return
             if last.any():

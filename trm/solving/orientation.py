@@ -38,9 +38,9 @@ from canvas.boxes import written_box
 from canvas.drawing import Drawing, WorkedDrawing
 from canvas.problems import Problems
 from canvas.symbols import BLANK
-from trm.solving.placement import place
+from trm.solving.placement import place_solution
 from trm.solving.solution import Solution
-from trm.solving.voting import ANY, Vote, Voting
+from trm.solving.voting import RANDOM, Tally, Voting
 
 if TYPE_CHECKING:
     from trm.solving.solver import Solver
@@ -72,7 +72,7 @@ def orientation_of(voting: Voting, operands: Sequence[int]) -> str:
     A random one depends on the seed and the operands.
     """
     assert voting.orientation is not None
-    if voting.orientation != ANY:
+    if voting.orientation != RANDOM:
         return voting.orientation
     digest = hashlib.sha256(f"{voting.seed} {list(operands)}".encode()).digest()
     return tuple(SYMMETRIES)[digest[0] % len(SYMMETRIES)]
@@ -152,7 +152,7 @@ def _guesses(solver: Solver, canvas: np.ndarray, orientation: str, problem: int)
     assert solver.voting is not None
     upright = canvas[written_box(canvas)]
     turned, task = apply(orientation, upright), solver.task
-    fitting = partial(place, solver)
+    fitting = partial(place_solution, solver)
     guesses, seen = [], set()
     for name in solver.voting.guesses:
         content = apply(invert(name), turned)
@@ -209,7 +209,7 @@ def _elected(
         agreement=whole[best] / sum(known) if sum(known) else 0.0,
         votes=[
             [
-                Vote(one.solution.answer_text if one.solution else None, 1, p)
+                Tally(one.solution.answer_text if one.solution else None, 1, p)
                 for one, p in zip(guesses, known, strict=True)
             ]
         ],

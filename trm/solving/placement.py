@@ -25,7 +25,7 @@ def size_for(solver: Solver, rows: int, columns: int) -> tuple[int, int]:
     return solver.canvas.size(rows, columns)
 
 
-def place(solver: Solver, rows: int, columns: int) -> tuple[int, int, int, int]:
+def place_solution(solver: Solver, rows: int, columns: int) -> tuple[int, int, int, int]:
     """Return height and width of a canvas for one solution, and its first row and column.
 
     Raises:
@@ -38,7 +38,7 @@ def place(solver: Solver, rows: int, columns: int) -> tuple[int, int, int, int]:
     return height, width, top, left
 
 
-def places(solver: Solver, problems: Problems) -> tuple[int, int, np.ndarray, np.ndarray]:
+def place_problems(solver: Solver, problems: Problems) -> tuple[int, int, np.ndarray, np.ndarray]:
     """Return height and width of a canvas for B problems, and the first row and column of each.
 
     Solutions are centred, so that their right ends are below each other.

@@ -138,20 +138,20 @@ class PuzzleSolver:
         room = possible_shifts(inside if self.shifted else np.ones_like(inside)).T.tolist()
         size = height, width = inputs.shape[1:]
         views = [
-            views_of(voting, size, up, left, height - up - down, width - left - right, False)
+            views_of(voting, size, (up, left, height - up - down, width - left - right), False)
             for up, down, left, right in room
         ]
-        canvas_of, every, _ = flattened(views)
+        problem_of, every, _ = flattened(views)
         predictor: Predictor = self.predictor
         if self.surest is not None:
             predictor = SurestFirst(self.predictor, self.surest)
-        seen = in_views(predictor, inputs[canvas_of], every, canvas_of=canvas_of)
+        seen = in_views(predictor, inputs[problem_of], every, problem_of=problem_of)
         voted, decisions = vote_on(
-            voting.vote, seen, canvas_of, inputs, self.format.unknown_cells(inputs)
+            voting.vote, seen, problem_of, inputs, self.format.unknown_cells(inputs)
         )
         agreement = np.array([decision.agreement for decision in decisions], np.float32)
         figures = voted.confidence, voted.steps, voted.settled
-        return SolvedPuzzles(voted.canvases, *figures, np.bincount(canvas_of), agreement)
+        return SolvedPuzzles(voted.canvases, *figures, np.bincount(problem_of), agreement)
 
     def records(self, inputs: np.ndarray, solved: SolvedPuzzles) -> list[dict[str, Any]]:
         """Return a record for JSON of each puzzle: puzzle and solution as text, and figures."""

@@ -83,7 +83,7 @@ def in_views(
     inputs: np.ndarray,
     views: Sequence[View],
     rollouts: np.ndarray | None = None,
-    canvas_of: np.ndarray | None = None,
+    problem_of: np.ndarray | None = None,
 ) -> Prediction:
     """Fill in the masked rows of canvases, each in a view of its own.
 
@@ -97,7 +97,7 @@ def in_views(
         inputs: canvases, uint8 [B, H, W].
         views: of each canvas.
         rollouts: of each canvas, int64 [B], see `Predictor`; None: no noise.
-        canvas_of: the canvas of each view, int64 [B], see `solve_once`.
+        problem_of: problem that each canvas shows, int64 [B], see `solve_once`.
     """
     # Views keep the room of a solution on its canvas. Symbols that a model wrote outside this room
     # may wrap around the edge; undoing the view moves them back.
@@ -109,7 +109,7 @@ def in_views(
             for view, up, left in zip(views, ups, lefts, strict=True)
         ]
         viewed = apply_views(views, inputs)
-    filled = solve_once(predictor, viewed, rollouts, canvas_of)
+    filled = solve_once(predictor, viewed, rollouts, problem_of)
     return filled._replace(canvases=undo_views(views, filled.canvases))
 
 
@@ -117,7 +117,7 @@ def solve_once(
     predictor: Predictor,
     inputs: np.ndarray,
     rollouts: np.ndarray | None = None,
-    canvas_of: np.ndarray | None = None,
+    problem_of: np.ndarray | None = None,
 ) -> Prediction:
     """Fill in the masked rows of canvases, equal ones once, in batches that fit the device.
 
@@ -125,8 +125,8 @@ def solve_once(
         predictor: fills in the masked row of each canvas.
         inputs: canvases, uint8 [B, H, W].
         rollouts: of each canvas, int64 [B], see `Predictor`; None: no noise.
-        canvas_of: the canvas that each of these shows, int64 [B]; None: each is another one. Where
-            several views of a canvas are equal, the first of them alone counts the steps.
+        problem_of: problem that each canvas shows, int64 [B]; None: each shows another one. Where
+            several views of a problem are equal, the first of them alone counts the steps.
     """
     different = inputs.reshape(len(inputs), -1)
     if rollouts is not None:
@@ -141,9 +141,9 @@ def solve_once(
         with part(number, number + 1, len(parts)):
             found.append(predictor(inputs[i], None if rollouts is None else rollouts[i]))
     filled = Prediction.joined(found).take(which)
-    if canvas_of is None:
+    if problem_of is None:
         return filled
-    _, counted = np.unique(np.stack([canvas_of, which]), axis=1, return_index=True)
+    _, counted = np.unique(np.stack([problem_of, which]), axis=1, return_index=True)
     steps = np.zeros_like(filled.steps)
     steps[counted] = filled.steps[counted]
     return filled._replace(steps=steps)

@@ -14,7 +14,7 @@ import numpy as np
 from canvas.arithmetic import Numbers
 from canvas.layouts import CellIndex
 from canvas.picture import to_figure, to_svg, to_text
-from trm.solving.voting import Vote, Voting
+from trm.solving.voting import Tally, Voting
 
 # Keys of a record, in this order; unknown or unrequested values are None.
 COLUMNS: tuple[str, ...]
@@ -59,7 +59,7 @@ class Solution:
     agreement: float = 1.0
     # For each row, or for the solution. In an unknown orientation those of the guesses, then
     # those of both orders of the operands, if both are solved.
-    votes: list[list[Vote]] = field(default_factory=list)
+    votes: list[list[Tally]] = field(default_factory=list)
     # Most steps that the canvas can need, where all rows are filled in together; else None.
     longest_chain: int | None = None
     # Of a canvas in an unknown orientation, see `trm.solving.orientation`; else None.

@@ -23,7 +23,7 @@ from trm.solving.orientation import solve_guesses
 from trm.solving.predictor import Predictor, Sampling
 from trm.solving.rows import FilledCanvases
 from trm.solving.solution import Solution
-from trm.solving.voting import Decision, Vote, Voting, solve_by_vote
+from trm.solving.voting import Decision, Tally, Voting, solve_by_vote
 from trm.solving.watching import show_row_by_row
 
 
@@ -175,7 +175,9 @@ class Solver:
         solutions: dict[int, Solution] = {}
         # If canvases are cut to their problems, a batch has problems of equal size, so that a
         # solution does not depend on the lengths of the others.
-        sizes = self.task.canvas_layout.sizes(problems).T * self.canvas.cut
+        sizes = self.task.canvas_layout.sizes(problems).T
+        if not self.canvas.cut:
+            sizes = np.zeros_like(sizes)
         different, which = np.unique(sizes, axis=0, return_inverse=True)
         batches: list[np.ndarray] = []
         for number, (rows, columns) in enumerate(different.tolist()):
@@ -314,10 +316,10 @@ class Solver:
             reading = self.read(canvas, solution.operands)
             return None if reading is None else solution.write(reading.answer)
 
-        def read_one(vote: Vote) -> Vote:
-            return Vote(answer(vote.answer), vote.views, float(np.nan_to_num(vote.confidence)))
+        def read_one(one: Tally) -> Tally:
+            return Tally(answer(one.answer), one.views, float(np.nan_to_num(one.confidence)))
 
-        votes = [[read_one(vote) for vote in decision.votes] for decision in decisions]
+        votes = [[read_one(one) for one in decision.votes] for decision in decisions]
         agreement = min(decision.agreement for decision in decisions)
         number, voting = sum(one.views for one in votes[0]), self.voting
         assert voting is not None
@@ -364,11 +366,11 @@ class Solver:
         Raises:
             ValueError: a problem does not fit, or is written in another base than the model's.
         """
-        return self.task.canvas_layout.draw(problems, *placement.places(self, problems))
+        return self.task.canvas_layout.draw(problems, *placement.place_problems(self, problems))
 
     def draw_worked(self, problems: Problems) -> WorkedDrawing:
         """Draw problems with their true solutions, to compare a model's with."""
-        placed = placement.places(self, problems)  # raises before a large problem is solved
+        placed = placement.place_problems(self, problems)  # raises before a large problem is solved
         return self.task.canvas_layout.draw_worked(problems, *placed)
 
     def misfits(self, problems: Problems) -> list[str | None]:

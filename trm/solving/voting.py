@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from trm.solving.predictor import Predictor
 
 PER = ("row", "solution")
-ANY = "random"  # each canvas in one of the eight symmetries, by the seed and the problem
+RANDOM = "random"  # each canvas in one of the eight symmetries, by the seed and the problem
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Voting:
     orders: int = 1  # 2 solves each problem with its operands swapped, too; answers vote
     rollouts: int = 1  # of each view, all but the first with noise
     noise: float = 0.0  # standard deviation on z_H, before each supervision step
-    # Orientation of the canvases, a symmetry or `ANY`, unknown to the model. Each symmetry is a
+    # Orientation of the canvases, a symmetry or `RANDOM`, unknown to the model. Each symmetry is a
     # guess with its own solution, see `trm.solving.orientation`. None: the canvas is upright.
     orientation: str | None = None
 
@@ -82,7 +82,7 @@ class Voting:
             self._check_orientation(self.orientation)
 
     def _check_orientation(self, orientation: str) -> None:
-        check_choice("view", orientation, (*SYMMETRIES, ANY))
+        check_choice("view", orientation, (*SYMMETRIES, RANDOM))
         if self.rollouts > 1 or self.views > 1:
             raise ValueError(
                 "a canvas in an unknown orientation has a solution for each guess of it: "
@@ -113,7 +113,7 @@ class Voting:
         return views * self.orders * self.rollouts
 
 
-class Vote(NamedTuple):
+class Tally(NamedTuple):
     """An answer, with the number of views that gave it and their mean confidence."""
 
     answer: Any  # of a row its symbols, of a solution its answer; None if no number can be read
@@ -127,7 +127,7 @@ class Decision(NamedTuple):
     behind: list[int]  # indices of the views that voted for the winner
     confidence: float  # of these views: under `max_confidence` the highest, else the mean
     agreement: float  # share of these views
-    votes: list[Vote]  # the different answers, arrays of cells as yet; most views first
+    votes: list[Tally]  # the different answers, arrays of cells as yet; most views first
 
 
 def solve_by_vote(
@@ -156,17 +156,19 @@ def solve_by_vote(
     """
     size = drawing.canvases.shape[1:]
     boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
-    anywhere = predictor.translation_invariant
-    views = [views_of(voting, size, *map(int, box), along_rows=anywhere) for box in boxes]
+    views = [
+        views_of(voting, size, tuple(box), predictor.translation_invariant)
+        for box in boxes.tolist()
+    ]
     if voting.per == "solution":
         return _by_solution(predictor, voting, drawing, views, is_readable)
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
 
     def fill(inputs: np.ndarray, active: np.ndarray, row: int) -> Prediction:
-        canvas_of, every, rollouts = flattened([views[i] for i in active], voting.rollouts)
-        seen = in_views(predictor, inputs[canvas_of], every, rollouts, canvas_of)
+        problem_of, every, rollouts = flattened([views[i] for i in active], voting.rollouts)
+        seen = in_views(predictor, inputs[problem_of], every, rollouts, problem_of)
         voted, found = vote_on(
-            voting.vote, seen, canvas_of, inputs, drawing.cells_of_row(row)[active]
+            voting.vote, seen, problem_of, inputs, drawing.cells_of_row(row)[active]
         )
         for problem, decision in zip(active, found, strict=True):
             decisions[problem].append(decision)
@@ -182,15 +184,15 @@ def _by_solution(
     views: list[list[View]],
     is_readable: Callable[[int, np.ndarray], bool],
 ) -> tuple[FilledCanvases, list[list[Decision]]]:
-    canvas_of, every, rollouts = flattened(views, voting.rollouts)
-    alone = predictor.free_running(drawing[canvas_of], every, rollouts, canvas_of)
+    problem_of, every, rollouts = flattened(views, voting.rollouts)
+    alone = predictor.free_running(drawing[problem_of], every, rollouts, problem_of)
     voted, decisions = FilledCanvases.begun(drawing), []
     for i, n in enumerate(drawing.num_rows.tolist()):
-        mine, unknown = np.flatnonzero(canvas_of == i), ~drawing.given[i]
+        mine, not_given = np.flatnonzero(problem_of == i), ~drawing.given[i]
         solved, confidence = alone.canvases[mine], alone.confidence[mine].prod(axis=1)
         confidence = np.where([is_readable(i, canvas) for canvas in solved], confidence, 0)
-        decision = decide(voting.vote, found := solved[:, unknown], confidence)
-        voted.canvases[i][unknown] = found[decision.behind[0]]
+        decision = decide(voting.vote, found := solved[:, not_given], confidence)
+        voted.canvases[i][not_given] = found[decision.behind[0]]
         # The confidence is that of the whole solution; its rows share it evenly.
         voted.confidence[i, :n] = decision.confidence ** (1 / n)
         voted.steps[i] = alone.steps[mine].sum(axis=0)
@@ -200,14 +202,14 @@ def _by_solution(
 
 
 def vote_on(
-    vote: str, seen: Prediction, canvas_of: np.ndarray, inputs: np.ndarray, unknown: np.ndarray
+    rule: str, seen: Prediction, problem_of: np.ndarray, inputs: np.ndarray, unknown: np.ndarray
 ) -> tuple[Prediction, list[Decision]]:
     """Let the views of B canvases vote on the cells that are filled in.
 
     Args:
-        vote: a name in `VOTES`.
-        seen: all views, in the frame of their canvas.
-        canvas_of: canvas of each view, int64 [V], rising.
+        rule: a name in `VOTES`.
+        seen: all views, in the frame of their problem.
+        problem_of: problem that each view shows, int64 [V], rising.
         inputs: canvases, uint8 [B, H, W].
         unknown: the cells that are filled in, bool [B, H, W].
 
@@ -217,40 +219,40 @@ def vote_on(
     canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
     settled, decisions = np.empty(len(inputs), dtype=bool), []
     for i, cells in enumerate(unknown):
-        one = seen.take(np.flatnonzero(canvas_of == i))
+        one = seen.take(np.flatnonzero(problem_of == i))
         found = one.canvases[:, cells]
-        decision = decide(vote, found, one.confidence)
+        decision = decide(rule, found, one.confidence)
         canvases[i][cells], confidence[i] = found[decision.behind[0]], decision.confidence
         settled[i] = one.settled[decision.behind].all()
         decisions.append(decision)
-    steps = np.bincount(canvas_of, weights=seen.steps, minlength=len(inputs)).astype(np.int64)
+    steps = np.bincount(problem_of, weights=seen.steps, minlength=len(inputs)).astype(np.int64)
     return Prediction(canvases, confidence, steps, settled), decisions
 
 
-def decide(vote: str, answers: Sequence[Any] | np.ndarray, confidence: np.ndarray) -> Decision:
+def decide(rule: str, answers: Sequence[Any] | np.ndarray, confidence: np.ndarray) -> Decision:
     """Choose one of several answers; of equal scores the first wins.
 
     A view with confidence 0 does not vote, unless all have 0: some models give 0 to a turned
     canvas.
 
     Args:
-        vote: a name in `VOTES`.
+        rule: a name in `VOTES`.
         answers: one of each of V views: hashable, or arrays.
         confidence: of each view, float [V], 0 to 1.
     """
     keys = [one.tobytes() if isinstance(one, np.ndarray) else one for one in answers]
     gave = np.array([[key == one for key in keys] for one in dict.fromkeys(keys)])  # [A, V]
     votes = [
-        Vote(answers[who.argmax()], int(who.sum()), float(confidence[who].mean())) for who in gave
+        Tally(answers[who.argmax()], int(who.sum()), float(confidence[who].mean())) for who in gave
     ]
     votes.sort(key=lambda one: -one.views)
     voters = confidence > 0 if (confidence > 0).any() else np.ones(len(answers), dtype=bool)
     voted_for = (gave & voters).any(axis=1)
     gave, trust = gave[voted_for][:, voters], confidence[voters].astype(np.float64)
-    rule = VOTES[vote]
-    best = int(np.argmax(rule.score(gave, trust)))
+    scoring = VOTES[rule]
+    best = int(np.argmax(scoring.score(gave, trust)))
     behind = np.flatnonzero(voters)[gave[best]].tolist()
-    sure = float(rule.confidence(gave, trust)[best])
+    sure = float(scoring.confidence(gave, trust)[best])
     return Decision(behind, sure, len(behind) / len(answers), votes)
 
 
@@ -298,7 +300,7 @@ class ScoringRule(NamedTuple):
 
     score: Score
     meaning: str
-    confidence: Score = mean_confidence  # in each answer, of which that in the winner counts
+    confidence: Score = mean_confidence  # in each answer; that in the winner is the decision's
 
 
 VOTES = {
@@ -319,15 +321,17 @@ VOTES = {
 
 @lru_cache(maxsize=4096)
 def views_of(
-    voting: Voting,
-    size: tuple[int, int],
-    top: int,
-    left: int,
-    rows: int,
-    columns: int,
-    along_rows: bool,
+    voting: Voting, size: tuple[int, int], box: tuple[int, ...], along_rows: bool
 ) -> list[View]:
-    """Return the views of problems that fill the same box of their canvases."""
+    """Return the views of problems that fill the same box of their canvases.
+
+    Args:
+        voting: how many views, and which.
+        size: height and width of the canvases.
+        box: its first row, first column, rows and columns.
+        along_rows: see `augment.views.distinct_views`.
+    """
+    top, left, rows, columns = box
     content = np.zeros(size, dtype=bool)
     content[top : top + rows, left : left + columns] = True
     allowed = voting.symmetries or ()
@@ -344,11 +348,11 @@ def flattened(
         rollouts: of each view.
 
     Returns:
-        The canvas of each of V views, int64 [V], the views, and the number of the rollout of each,
+        The problem of each of V views, int64 [V], the views, and the number of the rollout of each,
         int64 [V]; None in its place if there is one rollout, which has no noise.
     """
     counts = np.array([len(one) for one in views])
-    canvas_of = np.arange(len(views)).repeat(rollouts * counts)
+    problem_of = np.arange(len(views)).repeat(rollouts * counts)
     every = list(chain(*(rollouts * one for one in views)))
     numbers = np.concatenate([np.arange(rollouts).repeat(count) for count in counts])
-    return canvas_of, every, numbers if rollouts > 1 else None
+    return problem_of, every, numbers if rollouts > 1 else None

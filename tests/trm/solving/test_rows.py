@@ -11,7 +11,7 @@ from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.models.iterative import UNCHANGED_STEPS, Loop, Settling
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.calibration import Calibration
-from trm.solving.iterative_predictor import IterativePredictor, Step
+from trm.solving.iterative_predictor import AfterStep, IterativePredictor
 from trm.solving.rows import fill_row_by_row
 from trm.solving.teacher_forced import teacher_forced
 
@@ -220,7 +220,7 @@ def test_a_row_is_correct_once_all_its_masked_cells_are(monkeypatch):
     canvases, still = (steps.inputs, almost, outside_wrong, steps.labels), len(steps.inputs)
     zeros = torch.zeros(still)
     made = [
-        Step(n, torch.arange(still), zeros, zeros, torch.from_numpy(cells), settled, settled)
+        AfterStep(n, torch.arange(still), zeros, zeros, torch.from_numpy(cells), settled, settled)
         for n, cells in enumerate(canvases, start=1)
         for settled in [torch.arange(still) + n == 3]  # the first at the third, the second before
     ]

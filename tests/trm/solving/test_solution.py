@@ -8,7 +8,7 @@ import pytest
 
 from canvas.symbols import encode
 from trm.solving.solution import COLUMNS, Solution
-from trm.solving.voting import Vote
+from trm.solving.voting import Tally
 
 ROWS = ["_12", "*_3", "_36", "_36"]
 GIVEN = np.repeat(np.array([True, True, False, False])[:, None], 3, axis=1)
@@ -66,7 +66,7 @@ def test_a_record_contains_all_of_a_solution():
 
 
 def test_a_record_is_json_with_votes_and_numbers_of_any_length():
-    votes = [[Vote("36", 3, 0.81234567), Vote(None, 1, 0.5)]]
+    votes = [[Tally("36", 3, 0.81234567), Tally(None, 1, 0.5)]]
     data = solution(answer=10**4200, views=4, agreement=2 / 3, votes=votes).record()
     assert tuple(data) == COLUMNS
     assert json.loads(json.dumps(data, allow_nan=False)) == data

@@ -139,7 +139,7 @@ def test_equal_views_are_solved_once():
     views = [View(name) for name in SYMMETRIES]
     counting = Counting(tiny_trm(**NEIGHBOUR_NAMES), 2)
     canvases = np.repeat(canvas, 8, axis=0)
-    filled = in_views(counting, canvases, views, canvas_of=np.zeros(8, np.int64))
+    filled = in_views(counting, canvases, views, problem_of=np.zeros(8, np.int64))
     assert Counting.asked == 2
     assert (filled.steps > 0).sum() == 2
     assert (in_views(counting, canvases, views).steps > 0).all()  # of eight problems
