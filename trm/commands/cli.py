@@ -49,18 +49,20 @@ TRAINING = {
     "predict": "solve the test split",
 }
 DESCRIPTION = """\
-Tiny recursive transformers that learn long multiplication and addition on a 2D canvas.
+Tiny recursive transformers that learn long multiplication on a 2D canvas, row by row.
 
 examples:
-  trm render 321x654 --layout lattice                   # or 12+34+5
-  trm fit --config quickstart                           # `trm configs` lists them
-  trm solve 123x456                                     # with the shipped model
-  trm solve --input problems.csv --output answers.jsonl
-  trm solve --checkpoint runs/quickstart --demo
-  trm prove --checkpoint runs/quickstart --output proof
-  trm inspect 123x456 --output inspected
-  trm evaluate --checkpoint runs/quickstart --digits-a 1..5 --digits-b 1..4 --output grid
-  tensorboard --logdir runs
+  trm render 321x654 --layout lattice                      # a solution, row by row
+  trm fit --config trm/quick_turned                        # `trm configs` lists others
+  trm solve --checkpoint runs/trm-quick-turned --demo      # some held-out problems, step by step
+  trm solve --checkpoint trm-lattice-whole-seed0 --view random 1234x5678
+  trm evaluate --checkpoint runs/trm-quick-turned --digits-a 1..5 --digits-b 1..3 --output grid
+  trm inspect --checkpoint trm-lattice-whole-seed0 1234x5678 --output inspected
+  tensorboard --logdir runs                                # curves, samples, votes, attention
+
+  trm fit --config quickstart                              # a cell model, in a minute
+  trm prove --checkpoint runs/quickstart                   # correct at every length
+  trm solve 123x456                                        # by the shipped cell model
 """
 EPILOG = """\
 Help on a command: `trm COMMAND --help`. Every command takes -q, --quiet: print results and errors

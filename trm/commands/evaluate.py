@@ -11,6 +11,19 @@ from trm.commands.arguments import Arguments, Parser, whole
 from trm.evaluation.grid import Grid
 from trm.evaluation.grid_format import FILES, REPORT
 
+EXAMPLES = """\
+examples:
+  trm evaluate --checkpoint runs/trm-quick --digits-a 1..5 --digits-b 1..3 --output grid
+  trm evaluate --checkpoint trm-lattice-whole-seed0 gpt-lattice-learned_2d-seed0 \\
+      --digits-a 4,8 --digits-b 4,8 --problems 25 --output beside
+  trm evaluate --checkpoint C --view random --digits-a 4,8 --digits-b 4,8 --output turned
+  trm evaluate --checkpoint C --views 8 --digits-a 2,3 --digits-b 2 --output voted
+  trm evaluate --checkpoint addition-gpt-seed0 --digits 1..8 --addends 2 --output sums
+
+The folder gets a report with its table and pictures, and all problems as CSV and JSON Lines. The
+same command continues a measurement that was stopped.
+"""
+
 
 def add_arguments(parser: Parser) -> None:
     """Add the command's arguments."""

@@ -25,6 +25,13 @@ from trm.solving.voting import RANDOM
 _FRAME, _LAST = 0.6, 2.0  # seconds of an animation's frames, and of the last one
 _MOST_DRAWN = 100_000  # cells
 _ENDINGS = (".png", ".svg", ".gif")
+EXAMPLES = """\
+examples:
+  trm render 321x654 --layout lattice                    # a solution, row by row
+  trm render 321x654 --layout lattice --step 2           # a model's input at its second row
+  trm render 321x654 --view random --seed 3              # turned, at a random place
+  trm render 12+34+5 --output sum.gif                    # one frame for each row
+"""
 
 
 def add_arguments(parser: Parser) -> None:

@@ -10,6 +10,12 @@ from trm.evaluation.grid_format import GRID, TRUST
 from trm.evaluation.statistics import Share
 from trm.io.files import check_file, make_folder, numbered_lines
 
+EXAMPLES = """\
+examples:
+  trm report grid other-grid --output compared           # folders of `trm evaluate`
+  trm report answers.jsonl --output calibration          # records of `trm solve`
+"""
+
 
 def add_arguments(parser: Parser) -> None:
     """Add the command's arguments."""

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
 examples:
-  trm solve 123x456 98765432x87654321
-  trm solve --checkpoint runs/quickstart --views 16 --watch 123x45
+  trm solve --checkpoint trm-lattice-whole-seed0 1234x5678 7x8
+  trm solve --checkpoint trm-lattice-whole-seed0 --view random 1234x5678   # turned
+  trm solve --checkpoint runs/trm-quick --views 8 --watch 123x45           # views that vote
+  trm solve 123x456                                      # by the shipped cell model
   trm solve --quiet 123x456                              # the answer alone, without the canvas
   trm solve --checkpoint C --input problems.csv --output answers.jsonl --views 16 --devices 8
   printf 'a,b\\n12,34\\n' | trm solve --input - --output -

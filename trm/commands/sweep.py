@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from trm.extras.sweep.study import Setting, Study
 
 _MOST_MINUTES = 1e6
+EXAMPLES = """\
+examples:
+  trm sweep studies/seeds --output seeds --dry-run       # what would run
+  trm sweep studies/seeds --output seeds --jobs 2
+  trm sweep mine.yaml --output mine                      # your own, see docs/studies.md
+"""
 
 
 def add_arguments(parser: Parser) -> None:
