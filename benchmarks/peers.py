@@ -24,6 +24,7 @@ the published learning rate, on a canvas of one size, which they require. Evalua
 
 import argparse
 import importlib
+import random
 import subprocess
 import sys
 import time
@@ -54,7 +55,7 @@ from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.optimisers import Schedule, build_optimizer
 from trm.training.published_step import Carry, carried_step
 from trm.training.puzzle_data import PuzzleDataModule, PuzzleSamples
-from trm.training.step import DepthConfig, Objective, fresh_step
+from trm.training.step import DepthConfig, fresh_step
 
 SHAPE, TASK = "trm/reference", "trm/quick"
 IGNORED = -100  # label of a cell that does not count, in both peers
@@ -259,9 +260,8 @@ class Ours:
 
     def loss(self, batch: dict[str, Tensor]) -> Tensor:
         """Return the loss of a training step, which is one supervision step."""
-        objective = Objective("stablemax")
         with autocast(self.dtype):
-            step, self.carry = carried_step(self.model, batch, self.carry, self.depth, objective)
+            step, self.carry = carried_step(self.model, batch, self.carry, self.depth, "stablemax")
         return step["loss"]
 
     def infer(self, batch: dict[str, Tensor]) -> None:
@@ -384,11 +384,13 @@ def our_racer(dtype: str) -> tuple[Solver, Any, Callable[[Any, int], None], int]
     total = config.data["batches_per_epoch"] * config.trainer["max_epochs"]
     optimizer = build_optimizer(model, OptimizerConfig(**settings["optimizer"]))
     schedule = Schedule(optimizer, ScheduleConfig(**settings["schedule"]), total)
-    depth, objective = DepthConfig(**settings["depth"]), Objective(settings["loss"])
+    depth = DepthConfig(**settings["depth"])
 
     def step(batch: Any, number: int) -> None:
+        no_grad = random.Random(number).randint(*depth.no_grad_steps)
+        how = no_grad, depth.supervised_steps, depth.random_start, settings["loss"]
         with autocast(dtype):
-            loss = fresh_step(model.train(), batch, depth, number, objective)["loss"]
+            loss = fresh_step(model.train(), batch, *how)["loss"]
         loss.backward()
         optimizer.step()
         schedule.step()

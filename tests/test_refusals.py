@@ -47,7 +47,7 @@ from trm.training.data import CanvasDataModule
 from trm.training.iterative_module import IterativeModule
 from trm.training.negatives import NegativesConfig
 from trm.training.priming import Priming
-from trm.training.step import CycleStage, DepthConfig
+from trm.training.step import DepthConfig, DepthStage
 
 OBLONG = np.full((1, 6, 4), symbols.BLANK, dtype=np.uint8)
 D4 = {"transforms": [A.D4(p=1.0)], "canvas": Canvas(square=True)}
@@ -92,7 +92,7 @@ def negatives(how: dict, **shares: float) -> CanvasDataModule:
 
 
 def cycles(*stages: dict) -> DepthConfig:
-    return DepthConfig(stages=[CycleStage(**stage) for stage in stages])
+    return DepthConfig(stages=[DepthStage(**stage) for stage in stages])
 
 
 def staged(*stages: tuple[int, dict], task: Multiplication = TASK) -> Curriculum:

@@ -25,7 +25,7 @@ RELEASED = {
     "trm.models.IntegerCellConfig": "trm.cells.IntegerCellConfig",
     "trm.models.rule_settings": "trm.cells.rule_settings",
     "trm.training.configs.AuxiliaryConfig": "trm.training.auxiliary.AuxiliaryConfig",
-    "trm.training.configs.CycleStage": "trm.training.step.CycleStage",
+    "trm.training.configs.CycleStage": "trm.training.step.DepthStage",
     "trm.training.configs.DepthConfig": "trm.training.step.DepthConfig",
     "trm.training.configs.NegativesConfig": "trm.training.negatives.NegativesConfig",
     "trm.training.CellModule": "trm.cells.CellModule",

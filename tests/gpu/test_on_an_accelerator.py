@@ -26,7 +26,7 @@ from trm.solving.voting import Voting
 from trm.training.gpt_module import sequence_loss
 from trm.training.published_step import carried_step
 from trm.training.samples import RowStepSamples, SequenceSamples
-from trm.training.step import DepthConfig, Objective, fresh_step
+from trm.training.step import DepthConfig, fresh_step
 
 ACCELERATOR = os.environ.get("TRM_TEST_ON", "gpu")
 DEVICE = "cpu" if ACCELERATOR == "cpu" else "auto"
@@ -96,14 +96,13 @@ Learner = tuple[torch.nn.Module, Callable[[Batch], torch.Tensor]]  # a model, an
 def carrying() -> Learner:
     config = RecursiveConfig(**SHAPE, H_cycles=2, L_cycles=2, position="rope_1d")
     model, depth = TinyRecursiveModel(config).to(KIND), DepthConfig("carry", halt_max_steps=4)
-    objective = Objective("stablemax")
-    return model, lambda batch: carried_step(model, batch, None, depth, objective)[0]["loss"]
+    return model, lambda batch: carried_step(model, batch, None, depth, "stablemax")[0]["loss"]
 
 
 def starting_fresh() -> Learner:
     config = RecursiveConfig(**SHAPE, H_cycles=1, L_cycles=1, position="relative_2d")
-    model, depth = TinyRecursiveModel(config).to(KIND), DepthConfig(no_grad_steps=(2, 2))
-    return model, lambda batch: fresh_step(model, batch, depth, seed=0)["loss"]
+    model = TinyRecursiveModel(config).to(KIND)
+    return model, lambda batch: fresh_step(model, batch, 2, 2)["loss"]
 
 
 def reading_sequences() -> Learner:

@@ -1,5 +1,6 @@
 """LightningModule for any iterative model."""
 
+import random
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ from lightning.fabric.utilities import move_data_to_device
 from canvas.choices import check_choice
 from canvas.drawing import RowSteps, WorkedDrawing, row_steps
 from canvas.problems import Problems
-from canvas.symbols import BLANK, MASK
 from trm.models.iterative import Batch, IterativeModel
 from trm.runtime.limits import MOST_STEPS
 from trm.runtime.torch_settings import standard_settings
@@ -22,7 +22,7 @@ from trm.training.data import CanvasDataModule
 from trm.training.negatives import turned_metrics, with_own_rows
 from trm.training.published_step import Carry, carried_step
 from trm.training.random_bits import random_bits
-from trm.training.step import LOSSES, DepthConfig, Objective, fresh_step
+from trm.training.step import LOSSES, DepthConfig, fresh_step
 
 _CARRY = "carry"  # entry of a checkpoint: the fields of `Carry`, a dict for each device
 
@@ -87,23 +87,25 @@ class IterativeModule(CanvasModule):
     @standard_settings()
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         depth, cycles = self.depth.at(self.current_epoch, self.trainer.max_epochs)
-        model, seed = self.trained(**cycles), self.batch_seed(batch_idx)
+        model = self.trained(**cycles)
+        # Random numbers of the model are those of the sample and of the module's seed.
         batch = {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
-        if "above" in batch:  # rows that the model writes itself first, `NegativesConfig.own`
-            batch = with_own_rows(model, batch, sum(depth.usual_steps), self.unwritten)
-        objective = Objective(self.loss, self.auxiliary)
+        batch = self.with_own_rows(model, batch, sum(depth.usual_steps))
+        how = self.loss, self.auxiliary
         if depth.schedule == "fresh":
-            metrics = fresh_step(model, batch, depth, seed, objective)
+            no_grad = random.Random(self.batch_seed(batch_idx)).randint(*depth.no_grad_steps)
+            steps = no_grad, depth.supervised_steps
+            metrics = fresh_step(model, batch, *steps, depth.random_start, *how)
         else:
-            metrics, self.carry = carried_step(model, batch, self.carry, depth, objective)
-            metrics["supervision_steps"] = self.carry.steps  # under `fresh` the number is random
-        self.log_training({n: part.detach().float().mean() for n, part in metrics.items()})
+            metrics, self.carry = carried_step(model, batch, self.carry, depth, *how)
+            # Under `fresh` their number is random.
+            metrics["supervision_steps"] = self.carry.steps.float().mean()
+        self.log_training({name: value.detach() for name, value in metrics.items()})
         return metrics["loss"]
 
-    @property
-    def unwritten(self) -> tuple[int, int]:
-        """Symbols of cells to fill in, see `with_own_rows`: those of later rows, and of a row."""
-        return BLANK, MASK
+    def with_own_rows(self, model: IterativeModel, batch: Batch, steps: int) -> Batch:
+        """Return a batch with rows that the model writes itself, see `NegativesConfig.own`."""
+        return with_own_rows(model, batch, steps)
 
     @property
     def validated_metrics(self) -> list[str]:
@@ -165,9 +167,7 @@ class IterativeModule(CanvasModule):
             name: torch.from_numpy(getattr(samples, name)).to(self.device)
             for name in ("inputs", "labels", "answer")
         }
-        free, supervised = self.depth.usual_steps
-        fixed = DepthConfig("fresh", no_grad_steps=(free, free), supervised_steps=supervised)
-        metrics = fresh_step(self.model, batch, fixed, 0, Objective(self.loss))
+        metrics = fresh_step(self.model, batch, *self.depth.usual_steps, loss=self.loss)
         return float(metrics["loss"])
 
     def more_metrics(self, drawing: WorkedDrawing, forced: TeacherForced) -> Means:

@@ -299,11 +299,11 @@ def with_own_rows(
 ) -> Batch:
     """Let the model fill in the row above in some samples of a batch.
 
-    Choosing these samples waits for a GPU once.
+    Choosing these samples waits for a GPU once. A batch without ``above`` is returned as it is.
 
     Args:
         model: an iterative model.
-        batch: see `trm.training.step.fresh_step`, with ``correct`` and ``above``, bool [B, H, W],
+        batch: see `trm.training.step.fresh_step`; with ``correct`` and ``above``, bool [B, H, W],
             the cells of the row above in these samples, elsewhere False; of puzzles, any cells.
         steps: supervision steps.
         unwritten: symbols of the answer's cells, which wait for the row above, and of that row's.
@@ -312,6 +312,8 @@ def with_own_rows(
         The batch without ``above``. In these samples ``inputs`` has the model's row, and
         ``correct`` is False if that is incorrect.
     """
+    if "above" not in batch:
+        return batch
     above, batch = batch["above"], {n: part for n, part in batch.items() if n != "above"}
     chosen = above.flatten(1).any(1)
     if not chosen.any():

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from canvas.drawing import UNDEFINED
 from trm.models.iterative import Batch, IterativeModel, Loop, named, unnamed, where
+from trm.training.auxiliary import AuxiliaryHeads
 from trm.training.random_bits import uniform
-from trm.training.step import DepthConfig, Metrics, Objective
+from trm.training.step import DepthConfig, Metrics, supervise
 
 
 class Carry(NamedTuple):
@@ -31,7 +32,8 @@ def carried_step(
     batch: Batch,
     carry: Carry | None,
     depth: DepthConfig,
-    objective: Objective = Objective(),  # noqa: B008
+    loss: str = "softmax",
+    heads: AuxiliaryHeads | None = None,
 ) -> tuple[Metrics, Carry]:
     """Take one supervision step on the samples in the carry; the batch replaces halted ones.
 
@@ -44,7 +46,8 @@ def carried_step(
         batch: see `fresh_step`; may contain more tensors [B, ...].
         carry: on any device; None: at the start all samples come from the batch.
         depth: ``halt_max_steps`` and ``exploration``.
-        objective: of the step.
+        loss: see `fresh_step`.
+        heads: see `fresh_step`.
 
     Returns:
         The metrics, see `step_loss`, and the new carry with the samples of this step.
@@ -78,5 +81,5 @@ def carried_step(
         confident = halt_logits.detach() > 0
         halts |= confident & ((steps >= least.floor()) | (chance >= depth.exploration))
     state = {name: part.detach() for name, part in named(loop.state).items()}
-    metrics = objective.metrics(loop, (logits, halt_logits), batch)
+    metrics = supervise(loop, (logits, halt_logits), batch, loss, heads)
     return metrics, Carry(state, steps, halts, batch)

@@ -6,11 +6,13 @@ import numpy as np
 import torch
 
 from canvas.symbols import BLANK
+from trm.models.iterative import Batch, IterativeModel
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.puzzles import PuzzleSolver, SolvedPuzzles
 from trm.training.canvas_module import Calibrate
 from trm.training.iterative_module import IterativeModule
+from trm.training.negatives import with_own_rows
 from trm.training.puzzle_data import PuzzleBatch, PuzzleDataModule
 
 _NAMES = {"row_accuracy": "exact_accuracy"}  # of metrics, where they have another one for puzzles
@@ -40,11 +42,13 @@ class PuzzleModule(IterativeModule):
     def validated_metrics(self) -> list[str]:
         return ["solved", "cells", "loss", "confidence_accuracy", "supervision_steps"]
 
-    @property
-    def unwritten(self) -> tuple[int, int]:
+    def with_own_rows(self, model: IterativeModel, batch: Batch, steps: int) -> Batch:
+        """Return a batch with cells that the model reveals, see `data.revealed_own`."""
+        if not self.data.has_negatives:
+            return batch
         form = self.data.format
         unknown = form.characters.index(form.unknown)
-        return unknown, unknown
+        return with_own_rows(model, batch, steps, (unknown, unknown))
 
     def prepare(self, data: Any) -> None:
         """Check the data, also of a test: puzzles have no sub-tasks."""

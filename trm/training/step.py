@@ -8,11 +8,10 @@ canvas and not on the path to it (Anil et al. 2022, "Path independent equilibriu
 exploit test-time computation"). `trm.training.published_step` has the step of the published TRM.
 """
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -31,8 +30,8 @@ Metrics = dict[str, Tensor]  # of a training step, by name; with ``loss``
 
 
 @dataclass
-class CycleStage:
-    """Fewer cycles for the first epochs of a run: a step of a depth curriculum.
+class DepthStage:
+    """Fewer cycles or steps for the first epochs of a run: a stage of a depth curriculum.
 
     A network first learns with few cycles, in a fraction of the time, and later with its own number
     (after "Accelerating Training Speed of Tiny Recursive Models", arXiv 2511.08653, which adds
@@ -57,13 +56,6 @@ class CycleStage:
                 check_range(f"depth.stages: {name}", value, 1, MOST_STEPS)
 
 
-class EpochDepth(NamedTuple):
-    """Recursion depth in an epoch."""
-
-    depth: "DepthConfig"  # its numbers of steps are those of the epoch
-    cycles: dict[str, int]  # settings of the network that differ in it, such as ``H_cycles``
-
-
 @dataclass
 class DepthConfig:
     """Recursion depth in training.
@@ -76,7 +68,7 @@ class DepthConfig:
         no_grad_steps: `fresh`: fewest and most steps without gradient.
         supervised_steps: `fresh`: steps with a loss after them; the losses are averaged.
         random_start: `fresh`: share of samples that start from random states.
-        stages: fewer cycles for the first epochs, in order of their ends, see `CycleStage`.
+        stages: fewer cycles for the first epochs, in order of their ends, see `DepthStage`.
             Validation and solving always take the network's own number.
     """
 
@@ -86,13 +78,13 @@ class DepthConfig:
     no_grad_steps: tuple[int, int] = (0, 5)
     supervised_steps: int = 2
     random_start: float = 0.0
-    stages: list[CycleStage] = field(default_factory=list)
+    stages: list[DepthStage] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         check_choices(self, "depth.")
         # A stage's own ranges are checked as those of the whole.
         stages = [(stage.until, self._of(stage)) for stage in self.stages]
-        self._by_epoch = Stages("depth.stages", stages, EpochDepth(self, {}))
+        self._by_epoch = Stages("depth.stages", stages, (self, {}))
         if not 0 <= self.no_grad_steps[0] <= self.no_grad_steps[1] <= MOST_STEPS:
             raise ValueError(
                 f"depth.no_grad_steps is [fewest, most] from 0 to {MOST_STEPS:,}, not "
@@ -113,48 +105,31 @@ class DepthConfig:
             return 0, self.halt_max_steps
         return sum(self.no_grad_steps) // 2, self.supervised_steps
 
-    def at(self, epoch: float, epochs: int | None = None) -> EpochDepth:
-        """Return the depth in an epoch, see `Stages.at`."""
+    def at(self, epoch: float, epochs: int | None = None) -> tuple["DepthConfig", dict[str, int]]:
+        """Return the depth in an epoch, see `Stages.at`.
+
+        Returns:
+            The config with the numbers of steps of the epoch, and the settings of the network that
+            differ in it, such as ``H_cycles``.
+        """
         return self._by_epoch.at(epoch, epochs)
 
-    def _of(self, stage: CycleStage) -> EpochDepth:
-        """Return the depth in the epochs of a stage."""
+    def _of(self, stage: DepthStage) -> tuple["DepthConfig", dict[str, int]]:
+        """Return the depth in the epochs of a stage, see `at`."""
         own = {name: value for name, value in vars(stage).items() if value is not None}
         steps = {name: value for name, value in own.items() if name.endswith("_steps")}
         cycles = {name: value for name, value in own.items() if name.endswith("_cycles")}
-        return EpochDepth(replace(self, stages=[], **steps), cycles)
-
-
-@dataclass(frozen=True)
-class Objective:
-    """Loss of a supervision step: of cells, of the halting head, and of auxiliary heads, if any.
-
-    Attributes:
-        loss: of cells, a name in `LOSSES`.
-        heads: auxiliary heads, which learn sub-tasks; None: no auxiliary losses.
-    """
-
-    loss: str = "softmax"
-    heads: AuxiliaryHeads | None = None
-
-    def metrics(self, loop: Loop, outputs: tuple[Tensor, Tensor], batch: Batch) -> Metrics:
-        """Return `step_loss` of a loop's ``outputs``, with the auxiliary losses of its state."""
-        correct = batch.get("correct")
-        metrics = step_loss(*outputs, batch["labels"], batch["answer"], self.loss, correct)
-        if self.heads is None:
-            return metrics
-        model: Any = loop.model  # with `cell_states`, see `IterativeModel`
-        states = model.cell_states(loop.state, loop.context)
-        more = self.heads(states, batch.get("auxiliary"), correct)
-        return metrics | more | {"loss": metrics["loss"] + more["loss"]}
+        return replace(self, stages=[], **steps), cycles
 
 
 def fresh_step(
     model: IterativeModel,
     batch: Batch,
-    depth: DepthConfig,
-    seed: int,
-    objective: Objective = Objective(),
+    no_grad_steps: int,
+    supervised_steps: int,
+    random_start: float = 0.0,
+    loss: str = "softmax",
+    heads: AuxiliaryHeads | None = None,
 ) -> Metrics:
     """Start from initial states, take some steps without gradient, then the supervised ones.
 
@@ -163,22 +138,42 @@ def fresh_step(
         batch: ``inputs`` and ``labels``, integers [B, H, W]; ``answer``, bool [B, H, W]; ``seeds``,
             int64 [B], of random initial states; ``auxiliary``, uint8 [B, H, W, N], labels of the
             auxiliary heads, until their losses end; ``correct``, bool [B], see `step_loss`.
-        depth: numbers of steps, and the share of random initial states.
-        seed: of the batch, for the number of steps without gradient; the same on every device.
-        objective: of the supervised steps.
+        no_grad_steps: number of steps without gradient.
+        supervised_steps: number of steps with a loss after them.
+        random_start: share of samples that start from random states.
+        loss: of cells, a name in `LOSSES`.
+        heads: auxiliary heads, which learn sub-tasks; None: no auxiliary losses.
 
     Returns:
         The metrics of the last step, see `step_loss`, with the mean loss of all supervised steps.
     """
     loop = Loop(model, batch["inputs"])
-    if depth.random_start:
-        loop.state = random_starts(loop.state, depth.random_start, batch["seeds"])
-    loop.advance(random.Random(seed).randint(*depth.no_grad_steps))
+    if random_start:
+        loop.state = random_starts(loop.state, random_start, batch["seeds"])
+    loop.advance(no_grad_steps)
     steps = []
-    for _ in range(depth.supervised_steps):
+    for _ in range(supervised_steps):
         loop.step()
-        steps.append(objective.metrics(loop, loop.read(), batch))
+        steps.append(supervise(loop, loop.read(), batch, loss, heads))
     return steps[-1] | {"loss": torch.stack([step["loss"] for step in steps]).mean()}
+
+
+def supervise(
+    loop: Loop,
+    outputs: tuple[Tensor, Tensor],
+    batch: Batch,
+    loss: str = "softmax",
+    heads: AuxiliaryHeads | None = None,
+) -> Metrics:
+    """Return `step_loss` of a loop's ``outputs``, with the auxiliary losses of its state."""
+    correct = batch.get("correct")
+    metrics = step_loss(*outputs, batch["labels"], batch["answer"], loss, correct)
+    if heads is None:
+        return metrics
+    model: Any = loop.model  # with `cell_states`, see `IterativeModel`
+    states = model.cell_states(loop.state, loop.context)
+    more = heads(states, batch.get("auxiliary"), correct)
+    return metrics | more | {"loss": metrics["loss"] + more["loss"]}
 
 
 def step_loss(
@@ -209,19 +204,19 @@ def step_loss(
     Returns:
         A dictionary by the names of curves:
 
-        - ``loss``: ``loss_cells + loss_halting / 2``; float32 [] each, with gradient.
-        - ``cell_accuracy``: share of correct answer cells in the batch, float32 [].
-        - ``row_accuracy``: whether all answer cells of a sample are correct, bool [B].
-        - ``halting_accuracy``: whether the halting head predicts that, bool [B].
+        - ``loss``: ``loss_cells + loss_halting / 2``, these three with gradient.
+        - ``cell_accuracy``: share of correct answer cells.
+        - ``row_accuracy``: share of samples whose answer cells are all correct.
+        - ``halting_accuracy``: share of samples of which the halting head predicts that rightly.
+        - ``negatives_rejected``: share of the canvases that are not ``correct`` of which the head
+          predicts an incorrect row; the accuracies are then of correct canvases alone.
 
-        With ``correct`` accuracies are of correct canvases alone, row accuracy is their share,
-        float32 [], and there is ``negatives_rejected``: share of the other canvases of which the
-        halting head predicts an incorrect row, float32 [].
+        All are float32 [].
     """
     B, H, W, V = logits.shape
-    labels, counted = labels.reshape(B * H * W), answer.reshape(B, H * W)
-    if correct is not None:
-        counted = counted & correct[:, None]
+    positive = torch.ones_like(halt_logits, dtype=torch.bool) if correct is None else correct
+    positives = B if correct is None else correct.sum().clamp(min=1)
+    labels, counted = labels.reshape(B * H * W), answer.reshape(B, H * W) & positive[:, None]
     weights = counted.float()
     # A sample without a counted cell has weight 0 everywhere; the clamp only avoids 0 / 0.
     weights = weights / weights.sum(1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
@@ -236,30 +231,25 @@ def step_loss(
         cell_logits = cell_logits.index_select(0, kept)
     targets = labels[kept].long()
     losses = LOSSES[loss](cell_logits.float(), targets)
-    learned = B if correct is None else correct.sum().clamp(min=1)
-    loss_cells = ((losses * weights.flatten()[kept]).sum() / learned).float()
+    loss_cells = ((losses * weights.flatten()[kept]).sum() / positives).float()
 
     with torch.no_grad():
         wrong = torch.zeros(B * H * W, dtype=torch.bool, device=logits.device)
         wrong[kept] = cell_logits.float().argmax(-1) != targets
         wrong = wrong.view(B, H * W) & counted
-        row_exact = ~wrong.any(1)
+        row_exact = positive & ~wrong.any(1)
         cell_accuracy = 1 - wrong.sum() / counted.sum().clamp(min=1)
-    if correct is not None:
-        row_exact = row_exact & correct
+        predicted = (halt_logits > 0) == row_exact
     halt = F.binary_cross_entropy_with_logits(halt_logits.float(), row_exact.float())
-    predicted = (halt_logits > 0) == row_exact
     metrics = {
         "loss": loss_cells + 0.5 * halt,
         "loss_cells": loss_cells,
         "loss_halting": halt,
         "cell_accuracy": cell_accuracy,
-        "row_accuracy": row_exact,
-        "halting_accuracy": predicted,
+        "row_accuracy": row_exact.sum() / positives,
+        "halting_accuracy": (predicted & positive).sum() / positives,
     }
     if correct is not None:
-        metrics["row_accuracy"] = row_exact.sum() / learned
-        metrics["halting_accuracy"] = (predicted & correct).sum() / learned
         negatives = (~correct).sum().clamp(min=1)
         metrics["negatives_rejected"] = (predicted & ~correct).sum() / negatives
     return metrics

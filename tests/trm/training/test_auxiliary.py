@@ -31,7 +31,7 @@ from trm.training.gpt_module import GPTModule
 from trm.training.optimisers import build_optimizer
 from trm.training.published_step import Carry, carried_step
 from trm.training.samples import DrawnProblems, RowStepSamples, SequenceSamples
-from trm.training.step import DepthConfig, Objective, fresh_step
+from trm.training.step import DepthConfig, fresh_step
 
 TASK = Multiplication("standard", digits_a=(1, 3), digits_b=(1, 3))
 NAMES = {"product": 0.3, "carry": 0.5}
@@ -170,23 +170,23 @@ def module_with(**more: Any):
 
 
 def test_auxiliary_losses_are_added_under_both_schedules():
-    batch, depth = samples(RowStepSamples), DepthConfig(no_grad_steps=(1, 1), supervised_steps=2)
+    batch, depth = samples(RowStepSamples), DepthConfig()
     plain, made = module_with(), module_with(auxiliary=NAMES)
     for one, other in zip(plain.model.parameters(), made.model.parameters(), strict=True):
         assert torch.equal(one, other)  # heads take no random numbers
     without = {name: part for name, part in batch.items() if name != "auxiliary"}
-    before, objective = fresh_step(plain.model, without, depth, 0), Objective(heads=made.auxiliary)
-    after = fresh_step(made.model, batch, depth, 0, objective)
+    before, more = fresh_step(plain.model, without, 1, 2), {"heads": made.auxiliary}
+    after = fresh_step(made.model, batch, 1, 2, **more)
     carried, carry = carried_step(plain.model, without, None, depth)
-    added, kept = carried_step(made.model, batch, None, depth, objective)
+    added, kept = carried_step(made.model, batch, None, depth, **more)
     for one, other in ((before, after), (carried, added)):
         assert torch.equal(one["loss_cells"], other["loss_cells"])
         assert (other["loss"] - one["loss"]).item() == pytest.approx(FIRST, abs=1e-5)
-    over, _ = carried_step(made.model, without, carry, depth, objective)
+    over, _ = carried_step(made.model, without, carry, depth, **more)
     assert "auxiliary/carry" not in over
     assert set(kept.batch) - set(carry.batch) == {"auxiliary"}
     still = Carry(carry.state, carry.steps, torch.zeros_like(carry.halted), carry.batch)
-    _, later = carried_step(made.model, batch, still, depth, objective)
+    _, later = carried_step(made.model, batch, still, depth, **more)
     assert (later.batch["auxiliary"] == UNDEFINED).all()  # the samples are older than the losses
 
 

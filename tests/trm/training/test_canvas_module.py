@@ -1,3 +1,4 @@
+import random
 from types import SimpleNamespace
 
 import lightning as L
@@ -17,7 +18,7 @@ from trm.training.canvas_module import CanvasModule
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.iterative_module import IterativeModule
-from trm.training.step import CycleStage, DepthConfig
+from trm.training.step import DepthConfig, DepthStage
 
 
 def some_problems():
@@ -169,27 +170,41 @@ def test_a_module_checks_its_data_in_any_trainer(fit, tmp_path):
 
 
 def test_the_first_epochs_take_fewer_cycles_of_the_same_weights(monkeypatch):
-    stages = [CycleStage(2, H_cycles=1, L_cycles=2, no_grad_steps=(3, 3), supervised_steps=4)]
+    stages = [DepthStage(2, H_cycles=1, L_cycles=2, no_grad_steps=(3, 3), supervised_steps=4)]
     depth = DepthConfig(no_grad_steps=(1, 1), supervised_steps=2, stages=stages)
     mine = set_up(tiny_module({"H_cycles": 2, "L_cycles": 3}, depth=depth))
     seen = []
 
-    def step(model, batch, depth, seed, *_):
+    def step(model, batch, no_grad, supervised, *_):
         assert model.layers is mine.model.layers
         cycles = model.config.H_cycles, model.config.L_cycles
-        seen.append((*cycles, depth.no_grad_steps, depth.supervised_steps))
+        seen.append((*cycles, no_grad, supervised))
         return {"loss": torch.zeros(())}
 
     monkeypatch.setattr("trm.training.iterative_module.fresh_step", step)
     for epoch in range(4):
         mine._trainer.current_epoch = epoch
         mine.training_step({"seeds": torch.arange(2)}, 0)
-    assert seen == [(1, 2, (3, 3), 4)] * 2 + [(2, 3, (1, 1), 2)] * 2
+    assert seen == [(1, 2, 3, 4)] * 2 + [(2, 3, 1, 2)] * 2
     assert (mine.model.config.H_cycles, mine.model.config.L_cycles) == (2, 3)
 
 
+def test_steps_without_gradient_follow_from_the_batch(monkeypatch):
+    mine, seen = set_up(tiny_module(depth=DepthConfig(no_grad_steps=(1, 9)))), []
+
+    def step(model, batch, no_grad, *_):
+        seen.append(no_grad)
+        return {"loss": torch.zeros(())}
+
+    monkeypatch.setattr("trm.training.iterative_module.fresh_step", step)
+    for number in range(40):
+        mine.training_step({"seeds": torch.arange(2)}, number)
+    assert seen == [random.Random(mine.batch_seed(number)).randint(1, 9) for number in range(40)]
+    assert {*seen} == {*range(1, 10)}
+
+
 def test_a_stage_may_end_at_a_share_of_the_run():
-    depth = DepthConfig(stages=[CycleStage(0.25, H_cycles=1), CycleStage(0.5, H_cycles=2)])
+    depth = DepthConfig(stages=[DepthStage(0.25, H_cycles=1), DepthStage(0.5, H_cycles=2)])
     cycles = [depth.at(epoch, 10)[1].get("H_cycles") for epoch in range(10)]
     assert cycles == [1, 1, 1, 2, 2, None, None, None, None, None]
     with pytest.raises(ValueError, match=r"not known: set trainer\.max_epochs"):
@@ -200,7 +215,7 @@ def test_stages_of_cycles_that_a_network_lacks_are_refused():
     network, how = tiny_module().model, {"optimizer": OptimizerConfig()}
     network.config, how["schedule"] = SimpleNamespace(L_cycles=1), ScheduleConfig()
     with pytest.raises(ValueError, match="H_cycles, which TinyRecursiveModel does not have"):
-        IterativeModule(network, depth=DepthConfig(stages=[CycleStage(1, H_cycles=1)]), **how)
+        IterativeModule(network, depth=DepthConfig(stages=[DepthStage(1, H_cycles=1)]), **how)
 
 
 @pytest.mark.filterwarnings("ignore")  # Lightning's, of few workers

@@ -43,7 +43,7 @@ from trm.training.negatives import (
 )
 from trm.training.published_step import carried_step
 from trm.training.samples import RowStepSamples
-from trm.training.step import LOSSES, DepthConfig, Objective, fresh_step, step_loss
+from trm.training.step import LOSSES, DepthConfig, fresh_step, step_loss, supervise
 
 LENGTHS: dict[str, Any] = {"digits_a": (1, 3), "digits_b": (1, 3), "long_bias": 1.0}
 TASKS: dict[str, Task] = {
@@ -271,10 +271,8 @@ def test_negatives_have_no_cell_loss_and_count_as_incorrect(loss):
     assert (halt.grad[~correct] > 0).all()  # towards "incorrect"
     alone = {name: tensor[correct] for name, tensor in part.items()}
     chosen = step_loss(logits[correct], halt[correct], **alone, loss=loss)
-    for name in ("loss_cells", "cell_accuracy"):
+    for name in ("loss_cells", "cell_accuracy", "row_accuracy", "halting_accuracy"):
         torch.testing.assert_close(found[name], chosen[name])
-    for name in ("row_accuracy", "halting_accuracy"):
-        torch.testing.assert_close(found[name], chosen[name].float().mean())
     rejected = (halt[~correct] < 0).float().mean()
     torch.testing.assert_close(found["negatives_rejected"], rejected)
     every = step_loss(logits, halt, **part, loss=loss, correct=torch.ones_like(correct))
@@ -292,7 +290,7 @@ def test_auxiliary_heads_learn_nothing_of_negatives():
     heads = AuxiliaryHeads({"carry": 10}, {"carry": 1.0}, 16)
     loop = Loop(model, batch["inputs"])
     loop.step()
-    figures = Objective(heads=heads).metrics(loop, loop.read(), batch)
+    figures = supervise(loop, loop.read(), batch, heads=heads)
     defined = (batch["auxiliary"][..., 0] != UNDEFINED) & batch["correct"][:, None, None]
     expected = heads(model.cell_states(loop.state, loop.context)[defined], None)
     assert expected["loss"] == 0
@@ -334,6 +332,7 @@ def test_the_models_own_row_stands_above_and_is_correct_or_not():
     assert not correct[chosen][::2].any()
     none = some_batch(NegativesConfig(digit=1.0, own=0.0))
     assert "above" not in none
+    assert with_own_rows(model, none, 2) is none
     real = with_own_rows(model, batch, 2)
     assert ((real["inputs"] == MASK) == batch["answer"]).all()
 
@@ -342,13 +341,13 @@ def test_the_models_own_row_stands_above_and_is_correct_or_not():
 def test_labels_of_negatives_are_never_read(schedule):
     model = tiny_trm().train()
     batch = with_own_rows(model, some_batch(), 2)
-    depth = DepthConfig(schedule, no_grad_steps=(0, 0), supervised_steps=1, halt_max_steps=4)
+    depth = DepthConfig(schedule, halt_max_steps=4)
     wrong = {**batch, "labels": batch["labels"].clone()}
     wrong["labels"][~batch["correct"]] = 7  # labels of negatives are never read
     figures = []
     for one in (batch, wrong):
         if schedule == "fresh":
-            figures.append(fresh_step(model, one, depth, 0))
+            figures.append(fresh_step(model, one, 0, 1))
         else:
             found, carry = carried_step(model, one, None, depth)
             assert torch.equal(carry.batch["correct"], one["correct"])

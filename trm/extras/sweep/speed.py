@@ -32,7 +32,7 @@ from trm.training.callbacks import CALLBACKS, Gradients
 from trm.training.cli import TrainingCLI, train
 from trm.training.curriculum import Curriculum
 from trm.training.iterative_module import IterativeModule
-from trm.training.step import CycleStage
+from trm.training.step import DepthStage
 from trm.training.tensorboard import Pictures
 
 SECONDS = 8.0  # of timed steps in a measurement, after at least `_LEAST` steps
@@ -160,7 +160,7 @@ def _measure(words: list[str], case: Measured, begin: float, seconds: float) -> 
     module, data, given = cli.model, cli.datamodule, cli.config["trainer"]
     if isinstance(module, IterativeModule):
         depth, cycles = module.depth.at(begin, 1)
-        stage = replace(CycleStage(_EPOCHS), **cycles)  # type: ignore[arg-type]
+        stage = replace(DepthStage(_EPOCHS), **cycles)  # type: ignore[arg-type]
         module.depth = replace(depth, stages=[stage])
     data.curriculum = Curriculum(data.curriculum.at(begin, 1))
     clock = _StepTimer(not case.compiled, seconds)
