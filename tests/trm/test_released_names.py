@@ -98,6 +98,8 @@ def test_the_nearest_definition_by_either_name_counts(base, now, before):
         (TinyRecursiveModel, "heads", "read"),
         (CellModel, "network", "apply_layers"),
         (CanvasModule, "more_figures", "more_metrics"),
+        (CanvasModule, "samples", "samples_class"),
+        (CanvasModule, "trained", "model_of_step"),
     ],
 )
 def test_a_class_with_an_earlier_name_is_refused(base, before, now):

@@ -57,7 +57,7 @@ class LatentModule(BaseCellModule):
         more: see `BaseCellModule`; the seed is that of the choice of op inputs after merging.
     """
 
-    samples = SolutionSamples
+    samples_class = SolutionSamples
     latent = True
 
     def __init__(

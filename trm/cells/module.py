@@ -44,7 +44,7 @@ class BaseCellModule(CanvasModule):
         latent: whether the signals in the config's ``codes`` get no labels.
     """
 
-    samples: type[CellInputSamples] | type[SolutionSamples]
+    samples_class: type[CellInputSamples] | type[SolutionSamples]
     threads = 1  # operations are too small for more
     latent = False
 
@@ -128,7 +128,7 @@ class BaseCellModule(CanvasModule):
     @torch.no_grad()
     def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
         """Return the loss on all rows of each problem, and its weight in a mean."""
-        batch = move_data_to_device(self.samples.batch(self.rule, drawing), self.device)
+        batch = move_data_to_device(self.samples_class.batch(self.rule, drawing), self.device)
         return float(self.loss(batch)[0]), len(drawing)
 
     def predictor(self, calibration: Calibrate | None = None) -> CellPredictor:
@@ -145,7 +145,7 @@ class CellModule(BaseCellModule):
         more: see `BaseCellModule`; the seed is that of the choice of counterexamples.
     """
 
-    samples = CellInputSamples
+    samples_class = CellInputSamples
 
     def __init__(self, *, counterexamples: float = 0.0, **more: Any) -> None:
         check_range("model.counterexamples", counterexamples, 0, 1)

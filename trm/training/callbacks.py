@@ -195,9 +195,13 @@ class Gradients(L.Callback):
         before = norm.new_zeros((), dtype=torch.int64) if self._lost is None else self._lost
         self._lost = torch.where((before == 0) & ~torch.isfinite(norm), step, before)
         if logs or norm.device.type == "cpu":
-            self.on_save_checkpoint(trainer)
+            self._refuse_lost(trainer)
 
     def on_save_checkpoint(self, trainer: L.Trainer, *_: Any) -> None:
+        self._refuse_lost(trainer)
+
+    def _refuse_lost(self, trainer: L.Trainer) -> None:
+        """Raise a FloatingPointError if a gradient was not finite."""
         if lost := 0 if self._lost is None else int(self._lost):
             raise FloatingPointError(
                 f"the gradient of optimiser step {lost:,} is not finite (epoch "
@@ -246,7 +250,7 @@ class Cost(L.Callback):
         if self._counter is not None:
             self.counted_flops += self._counter.get_total_flops()
             self.counted_batches += 1
-            self.on_exception()
+            self._stop_counting()
         now = time.perf_counter()
         self.seconds += now - (now if self._begun is None else self._begun)
         self._begun = now
@@ -267,6 +271,10 @@ class Cost(L.Callback):
         self._begun = self._logged = None
 
     def on_exception(self, *args: Any, **more: Any) -> None:
+        self._stop_counting()
+
+    def _stop_counting(self) -> None:
+        """Stop counting operations, if this batch is counted."""
         self._counting.close()
         self._counter = None
 

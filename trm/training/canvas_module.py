@@ -67,22 +67,23 @@ class CanvasModule(L.LightningModule):
             never.
 
     Attributes:
-        samples: data set of training batches.
+        samples_class: data set of training batches.
         threads: most threads that its operations gain from; None: PyTorch's default.
         calibrates: whether its validations fit the calibration of the confidence.
     """
 
-    samples: type[TrainingSamples] = RowStepSamples
+    samples_class: type[TrainingSamples] = RowStepSamples
     threads: int | None = None
     calibrates = False
     compiled_method: str  # name of the model's method to compile, if any
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """Refuse released names of methods, which nothing would call."""
+        """Refuse released names, which nothing would call or read."""
         super().__init_subclass__(**more)
         renamed = ("validated_figures", "more_figures", "add_figures")
         refuse_renamed(cls, {name: name.replace("figures", "metrics") for name in renamed})
-        refuse_renamed(cls, {"charted": "training_metrics"})
+        refuse_renamed(cls, {"charted": "training_metrics", "samples": "samples_class"})
+        refuse_renamed(cls, {"trained": "model_of_step", "check_weights": "check_same_network"})
 
     def __init__(
         self,
@@ -100,7 +101,8 @@ class CanvasModule(L.LightningModule):
         self.auxiliary: AuxiliaryHeads | None = None  # see `add_auxiliary`
         self.optimizer, self.schedule, self.seed = optimizer, schedule, seed
         self.compile_steps = compile
-        self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by `trained`'s settings
+        self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by settings of the step
+        self.checked = False  # by `check_fit`, before the trainer sets the module up
         self._totals: Means = {}  # of a validation: sums in place of means
         self.calibration = Calibration()  # of the confidence, if validations fit one
         # Log-probabilities of a validation's rows, and whether these are correct.
@@ -131,6 +133,21 @@ class CanvasModule(L.LightningModule):
         Raises:
             ValueError: it cannot.
         """
+
+    def check_fit(self, data: Any, epochs: int | None) -> None:
+        """Check model, data and the stages of a run before training.
+
+        Args:
+            data: its data module.
+            epochs: of the whole run; None or -1: unknown.
+
+        Raises:
+            ValueError: the model cannot be trained on the data, or a stage ends at a share of a run
+                of unknown length.
+        """
+        self.check(data)
+        self.auxiliary_config.at(0, epochs)
+        data.check_for(self, epochs)
 
     @property
     def state_width(self) -> int | None:
@@ -163,12 +180,11 @@ class CanvasModule(L.LightningModule):
         """Add what depends on the data, and check the data before training."""
         if self.data is not None:
             self.prepare(self.data)
-            if stage == "fit":
-                self.check(self.data)
-                self.data.check_for(self, self.trainer.max_epochs)
+            if stage == "fit" and not self.checked:
+                self.check_fit(self.data, self.trainer.max_epochs)
 
-    def trained(self, **settings: Any) -> Any:
-        """Return the model for this training step, compiled if `compile` is set.
+    def model_of_step(self, **settings: Any) -> Any:
+        """Return the model for a training step, compiled if `compile` is set.
 
         The result shares the weights. Solving uses the uncompiled model, as its batches shrink and
         its sequences grow.
@@ -245,8 +261,8 @@ class CanvasModule(L.LightningModule):
     ) -> dict[str, Any]:
         """Solve problems of one of the data's groups, free-running and teacher-forced.
 
-        If the module `calibrates`, those of the validation are kept for a fit at its end. Training
-        and longer problems are not.
+        If the module `calibrates`, log-probabilities of the validation's rows are kept for a fit at
+        its end. Those of training and longer problems are not.
         """
         if dataloader_idx:
             return {"validated": self.score(batch, list(self.data.groups)[dataloader_idx])}
@@ -263,7 +279,7 @@ class CanvasModule(L.LightningModule):
         return validated, forced.filled.confidence, forced.rows_exact
 
     def test_step(self, batch: Any, batch_idx: int) -> dict[str, Any]:
-        """Run `validation_step` on the test split."""
+        """Solve problems of the test split; the calibration stays that of the last validation."""
         return {"validated": self.score(batch, "test")}
 
     def predict_step(self, batch: Any, batch_idx: int) -> Any:
@@ -285,13 +301,13 @@ class CanvasModule(L.LightningModule):
         problems, drawing = batch
         with standard_settings(self.threads):
             predictor = self.predictor() if calibrated else self.predictor(np.asarray)
-            free = predictor.free_running(drawing)
-            forced = teacher_forced(predictor, drawing, free)
-            solved = (free.canvases == drawing.truth).all(axis=(1, 2))
+            written = predictor.free_running(drawing)
+            forced = teacher_forced(predictor, drawing, written)
+            solved = (written.canvases == drawing.truth).all(axis=(1, 2))
             rows, problem_count = len(forced.rows_exact), len(drawing)
             metrics: Means = {
                 "solved": (solved.mean(), problem_count),
-                "free_running_rows": (drawing.correct_rows(free.canvases).sum() / rows, rows),
+                "free_running_rows": (drawing.correct_rows(written.canvases).sum() / rows, rows),
                 "teacher_forced_rows": (forced.rows_exact.mean(), rows),
                 "teacher_forced_cells": (forced.cell_accuracy.mean(), rows),
             }
@@ -375,14 +391,14 @@ class CanvasModule(L.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": every_step}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Check that the weights are those of this model and of its auxiliary heads.
+        """Check that a checkpoint has the same network and auxiliary heads; restore calibration.
 
         A run resumes with the same heads. Testing uses none, so the module keeps its own.
 
         Raises:
             ValueError: the checkpoint holds another model, or a run resumes with other heads.
         """
-        self.check_weights(checkpoint)
+        self.check_same_network(checkpoint)
         if found := checkpoint.get(CHECKPOINT_KEY, {}).get("calibration"):
             self.calibration = Calibration(**found)
         held = checkpoint.get("state_dict", {})
@@ -406,8 +422,8 @@ class CanvasModule(L.LightningModule):
             del held[name]
         held.update(mine)
 
-    def check_weights(self, checkpoint: dict[str, Any]) -> None:
-        """Check that the weights are those of this model.
+    def check_same_network(self, checkpoint: dict[str, Any]) -> None:
+        """Check that the network of a checkpoint has this one's class and settings.
 
         Weights of another model may have the same shapes and a different meaning.
 

@@ -37,7 +37,6 @@ from trm.runtime.processes import start_processes
 from trm.training.callbacks import CALLBACKS, BestCheckpoint, CheckpointFiles, Cost, check_callbacks
 from trm.training.canvas_module import CanvasModule
 from trm.training.data import CanvasDataModule
-from trm.training.iterative_module import IterativeModule
 from trm.training.loggers import add_table, begin_runs, give_ids, keep_tables, share_version
 from trm.training.mistakes import explained
 from trm.training.optimisers import build_optimizer
@@ -288,17 +287,14 @@ class TrainingCLI(LightningCLI):
     def before_fit(self) -> None:
         """Check model, data and checkpoint before the run's folder is created."""
         check_callbacks(self.trainer)
-        self.model.check(self.datamodule)
-        epochs = self.trainer.max_epochs
-        if isinstance(self.model, IterativeModule):
-            self.model.depth.at(0, epochs)  # shares of a run without an end are refused
-        self.datamodule.check_for(self.model, epochs)
+        self.model.check_fit(self.datamodule, self.trainer.max_epochs)
+        self.model.checked = True
         if self.content:
             CanvasModule.on_load_checkpoint(self.model, self.content)
             optimizer = build_optimizer(self.model, self.model.optimizer)
             optimizer.load_state_dict(self.content["optimizer_states"][0])
         elif self.first:
-            self.model.check_weights(self.first)
+            self.model.check_same_network(self.first)
             self.model.model.load_state_dict(network_weights(self.first))
             callbacks: list[Any] = self.trainer.callbacks  # type: ignore[attr-defined]
             for callback in callbacks:

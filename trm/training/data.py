@@ -65,7 +65,7 @@ class EpochLoader(DataLoader):
         yield from super().__iter__()
 
 
-def _as_made(batch: Any) -> Any:
+def _as_it_is(batch: Any) -> Any:
     return batch
 
 
@@ -127,7 +127,7 @@ class EpochDataModule(L.LightningDataModule):
             data,
             batch_size=(_WHOLE if whole else 1) * self.batch_size // devices,
             sampler=EpochSampler(data, devices, rank),
-            collate_fn=_as_made,
+            collate_fn=_as_it_is,
             num_workers=self.workers,
             persistent_workers=self.workers > 0,
             pin_memory=torch.cuda.is_available(),
@@ -229,30 +229,49 @@ class CanvasDataModule(EpochDataModule):
 
     def check_for(self, module: Any, epochs: int | None) -> None:
         self.curriculum.at(0, epochs)
-        module.auxiliary_config.at(0, epochs)
         there = getattr(getattr(module.model, "config", None), "vocab_size", None)
         if there is not None and there < (needed := self.task.vocab_size):
             raise ValueError(
                 f"{self.task.name} {self.task.digits_in_words} has {needed} symbols, and the "
                 f"network is built for {there}: set vocab_size={needed} in its config"
             )
-        self.class_of_samples(module.samples)
-        self.check_memory(module.samples)
+        self.training_samples(module.samples_class, 1)  # refuses negatives of other modules
+        self.check_memory(module.samples_class)
 
-    def class_of_samples(self, kind: type[TrainingSamples]) -> Any:
-        """Return the class of a module's samples, with negatives that of those that have them.
+    def training_samples(self, kind: type[TrainingSamples], size: int) -> Any:
+        """Return the data set of training batches.
+
+        Args:
+            kind: a module's data set; with negatives `SamplesWithNegatives` takes its place.
+            size: samples of an epoch, over all devices.
 
         Raises:
-            ValueError: the module is not trained on row steps.
+            ValueError: there are negatives, and the module is not trained on row steps.
         """
-        if not self.negatives:
-            return kind
-        if kind is not RowStepSamples:
-            raise ValueError(
-                "data.negatives are for recursive transformers, which are trained on row steps: "
-                "leave them out"
-            )
-        return SamplesWithNegatives
+        own: dict[str, Any] = {}
+        if self.negatives:
+            if kind is not RowStepSamples:
+                raise ValueError(
+                    "data.negatives are for recursive transformers, which are trained on row "
+                    "steps: leave them out"
+                )
+            kind, own["negatives"] = SamplesWithNegatives, self.negatives
+        module = self.trainer.lightning_module if self.trainer else None
+        if (auxiliary := getattr(module, "auxiliary_config", None)) is not None:
+            own["auxiliary"] = auxiliary
+        return kind(
+            self.task,
+            self.canvas,
+            "train",
+            self.seed,
+            size,
+            self.batch_size,
+            transform=self.transform,
+            mixture=Mixture(self.curriculum, self.primed, self.practice, self.pool),
+            epochs=getattr(self.trainer, "max_epochs", None),
+            blanks=self.blanks,
+            **own,
+        )
 
     def setup(self, stage: str) -> None:
         self.stage = stage
@@ -288,9 +307,7 @@ class CanvasDataModule(EpochDataModule):
         memory = host_memory()
         if memory is None or self.batch_size < _LARGE:
             return
-        size = self.batch_size
-        of = self.task, self.canvas, "train", self.seed, size, size
-        data = self.class_of_samples(kind)(*of, **self._of_samples)
+        data = self.training_samples(kind, self.batch_size)
         data.__getitems__(range(_MEASURED))  # objects created once do not belong to the batch
         tracemalloc.start()
         try:
@@ -302,8 +319,8 @@ class CanvasDataModule(EpochDataModule):
         needed = each * self.batch_size / machines * max(1, self.workers)
         if needed > memory:
             raise ValueError(
-                f"data.batch_size {size:,} takes {needed / 1e9:,.0f} GB to make, and this machine "
-                f"has {memory / 1e9:,.0f} GB: take a far smaller one"
+                f"data.batch_size {self.batch_size:,} takes {needed / 1e9:,.0f} GB to make, "
+                f"and this machine has {memory / 1e9:,.0f} GB: take a far smaller one"
             )
 
     def state_dict(self) -> dict[str, Any]:
@@ -326,23 +343,9 @@ class CanvasDataModule(EpochDataModule):
     def train_dataloader(self) -> DataLoader:
         """Return the loader of the samples that the module trains on, such as row steps."""
         module = self.trainer.lightning_module if self.trainer else None
-        kind: Any = getattr(module, "samples", RowStepSamples)
+        kind: Any = getattr(module, "samples_class", RowStepSamples)
         size = self.batch_size * self.batches_per_epoch
-        of = self.task, self.canvas, "train", self.seed, size, self.batch_size
-        return self._loader(self.class_of_samples(kind)(*of, **self._of_samples))
-
-    @property
-    def _of_samples(self) -> dict[str, Any]:
-        """Settings of training samples."""
-        epochs = getattr(self.trainer, "max_epochs", None)
-        mixture = Mixture(self.curriculum, self.primed, self.practice, self.pool)
-        parts = {"mixture": mixture, "epochs": epochs, "blanks": self.blanks}
-        module = self.trainer.lightning_module if self.trainer else None
-        if (auxiliary := getattr(module, "auxiliary_config", None)) is not None:
-            parts["auxiliary"] = auxiliary
-        if self.negatives:
-            parts["negatives"] = self.negatives
-        return {"transform": self.transform, **parts}
+        return self._loader(self.training_samples(kind, size))
 
     @property
     def groups(self) -> dict[str, dict[str, Any]]:

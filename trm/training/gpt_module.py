@@ -103,7 +103,7 @@ class GPTModule(CanvasModule):
             loops in training.
     """
 
-    samples = SequenceSamples
+    samples_class = SequenceSamples
     calibrates = True
     compiled_method = "hidden"
 
@@ -160,7 +160,7 @@ class GPTModule(CanvasModule):
         seed, loops = self.batch_seed(batch_idx), self.model.config.loops
         generator = torch.Generator().manual_seed(seed)
         chosen = random.Random(seed).randint(self.fewest_loops, loops)
-        model = self.trained(**({} if chosen == loops else {"loops": chosen}))
+        model = self.model_of_step(**({} if chosen == loops else {"loops": chosen}))
         states = model.loop_states(batch["ids"], batch["height"], batch["width"], generator)
         metrics = loop_losses(model, states, batch["labels"], self.supervised_loops)
         if self.auxiliary is not None:

@@ -87,7 +87,7 @@ class IterativeModule(CanvasModule):
     @standard_settings()
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         depth, cycles = self.depth.at(self.current_epoch, self.trainer.max_epochs)
-        model = self.trained(**cycles)
+        model = self.model_of_step(**cycles)
         # Random numbers of the model are those of the sample and of the module's seed.
         batch = {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
         batch = self.with_own_rows(model, batch, sum(depth.usual_steps))
@@ -140,6 +140,10 @@ class IterativeModule(CanvasModule):
                 "set data.canvas.height and data.canvas.width, or depth.schedule: fresh"
             )
 
+    def check_fit(self, data: Any, epochs: int | None) -> None:
+        super().check_fit(data, epochs)
+        self.depth.at(0, epochs)
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
         if self.carry is not None:
@@ -177,7 +181,7 @@ class IterativeModule(CanvasModule):
         return turned_metrics(self.predictor(), _one_row_each(drawing).inputs, names, forced)
 
     def score_for_calibration(self, batch: Any) -> tuple[Any, np.ndarray, np.ndarray]:
-        # The head's share of the confidence has no calibration, so the rows are solved once more.
+        # `score` has the lesser of two probabilities, and the fit needs that of the cells alone.
         samples = self.samples_of(batch)
         found = solve_once(self.predictor(np.asarray), samples.inputs)
         correct = (found.canvases == samples.labels) | ~samples.answer
@@ -202,5 +206,8 @@ class IterativeModule(CanvasModule):
 
 
 def _one_row_each(drawing: WorkedDrawing) -> RowSteps:
-    """Return a row step of each problem, whatever the batches and devices."""
+    """Return a row step of each problem.
+
+    The sum of its symbols chooses the row, so that batches and devices do not matter.
+    """
     return row_steps(drawing, drawing.truth.sum(axis=(1, 2), dtype=np.int64) % drawing.num_rows)

@@ -107,7 +107,7 @@ class SamplesWithNegatives(RowStepSamples):
         kind = random_kinds(self.negatives, words[:, 0])
         rows = self.random_rows(drawn)
         rows = with_incorrect_rows(self.task, problems, drawing, rows, kind, words[:, 1:])
-        arrays, given = self.with_blanks(rows, drawn), inserted(drawing.given, False)
+        arrays, given = self.arrays_of(rows, drawn), inserted(drawing.given, False)
         arrays, correct = self._with_turned(arrays, given, kind, keys)
         batch = self.as_batch(arrays, keys) | {"correct": torch.from_numpy(correct)}
         if self.negatives.own:
@@ -167,7 +167,7 @@ class SamplesWithNegatives(RowStepSamples):
         after[2] = np.where(guess, guessed[1], after[2])
         for part, result in zip(arrays, after, strict=True):
             part[turned] = result
-        correct[turned] = shifted(before[:2], after[:2])
+        correct[turned] = only_shifted(before[:2], after[:2])
         return arrays, correct
 
 
@@ -278,7 +278,7 @@ def masked_at(
     return np.where(masked, np.uint8(MASK), unmasked), masked
 
 
-def shifted(before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> np.ndarray:
+def only_shifted(before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> np.ndarray:
     """Return which row steps a transform has left as they were, but for their place: bool [B].
 
     Args:

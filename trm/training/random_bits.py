@@ -59,7 +59,7 @@ def random_bits(seeds: Tensor, counter: Tensor | int = 0) -> Tensor:
 
     Args:
         seeds: int64, any shape.
-        counter: from 0 up; broadcast with ``seeds``.
+        counter: integers, 0 or more; broadcast with ``seeds``.
     """
     return mix(seeds + (torch.as_tensor(counter) + 1) * _GOLDEN)
 

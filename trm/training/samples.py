@@ -82,9 +82,9 @@ class Samples(Dataset):
             canvas: height and width.
             words: random words that choose the places, [B, 2].
         """
-        free = np.array(canvas) - sizes.T
-        assert (free >= 0).all(), "the canvas was checked against the task, or cut to fit"
-        top, left = random_below(words, free + 1).T
+        spare = np.array(canvas) - sizes.T
+        assert (spare >= 0).all(), "the canvas was checked against the task, or cut to fit"
+        top, left = random_below(words, spare + 1).T
         return self.task.canvas_layout.draw_worked(problems, *canvas, top=top, left=left)
 
 
@@ -138,13 +138,13 @@ class TrainingSamples(Samples):
         """Apply each sample's own transform, if there is one.
 
         Args:
-            arrays: inputs, labels, whose non-blank cells `CanvasShift` keeps on the canvas, answer
-                and further maps, [B, H, W] each.
+            arrays: inputs; labels, whose non-blank cells `CanvasShift` keeps on the canvas; answer;
+                further maps; [B, H, W] each.
             keys: of the samples.
         """
         if self.transform is None:
             return arrays
-        seeds = keys.of(Purpose.TRANSFORM) >> np.uint64(33)
+        seeds = keys.of(Purpose.TRANSFORM) >> np.uint64(33)  # of 31 bits
         moved = [
             self.transform(given, label, masked, int(seed), *others)
             for seed, given, label, masked, *others in zip(seeds, *arrays, strict=True)
@@ -164,7 +164,7 @@ class RowStepSamples(TrainingSamples):
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         drawn = self.draw_batch(indices)
-        arrays = self.with_blanks(self.random_rows(drawn), drawn)
+        arrays = self.arrays_of(self.random_rows(drawn), drawn)
         return self.as_batch(self._transformed(arrays, drawn.keys), drawn.keys)
 
     def random_rows(self, drawn: DrawnProblems) -> RowSteps:
@@ -174,7 +174,7 @@ class RowStepSamples(TrainingSamples):
             row = practice.rows(drawn.problems, drawn.keys, row)
         return row_steps(drawn.drawing, row)
 
-    def with_blanks(self, rows: RowSteps, drawn: DrawnProblems) -> list[np.ndarray]:
+    def arrays_of(self, rows: RowSteps, drawn: DrawnProblems) -> list[np.ndarray]:
         """Return inputs, labels, answer and auxiliary classes with blank lines, [B, H, W] each."""
         inserted = drawn.inserted
         inputs, labels = inserted(rows.inputs, BLANK), inserted(rows.labels, BLANK)
@@ -183,7 +183,7 @@ class RowStepSamples(TrainingSamples):
         return [inputs, labels, answer, *self._auxiliary(drawn, rows.row)]
 
     def as_batch(self, arrays: list[np.ndarray], keys: SampleKeys) -> TrainingBatch:
-        """Return the result of `with_blanks`, perhaps transformed, as tensors."""
+        """Return the result of `arrays_of`, perhaps transformed, as tensors."""
         inputs, labels, answer, *learned = arrays
         batch = {"inputs": inputs, "labels": labels, "answer": answer}
         batch["seeds"] = keys.of(Purpose.MODEL).view(np.int64)

@@ -169,6 +169,16 @@ def test_a_module_checks_its_data_in_any_trainer(fit, tmp_path):
         fit(tmp_path, module=tiny_module(depth=DepthConfig("carry")))
 
 
+def test_a_module_checked_by_the_command_is_checked_once():
+    mine, checked = tiny_module(), []
+    mine.check = checked.append
+    set_up(mine, "fit", "test")
+    assert checked == [mine.data]
+    mine.checked = True
+    set_up(mine, "fit")
+    assert len(checked) == 1
+
+
 def test_the_first_epochs_take_fewer_cycles_of_the_same_weights(monkeypatch):
     stages = [DepthStage(2, H_cycles=1, L_cycles=2, no_grad_steps=(3, 3), supervised_steps=4)]
     depth = DepthConfig(no_grad_steps=(1, 1), supervised_steps=2, stages=stages)
