@@ -91,13 +91,13 @@ class IterativeModule(CanvasModule):
         # Random numbers of the model are those of the sample and of the module's seed.
         batch = {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
         batch = self.with_own_rows(model, batch, sum(depth.usual_steps))
-        how = self.loss, self.auxiliary
+        losses = self.loss, self.auxiliary
         if depth.schedule == "fresh":
-            no_grad = random.Random(self.batch_seed(batch_idx)).randint(*depth.no_grad_steps)
-            steps = no_grad, depth.supervised_steps
-            metrics = fresh_step(model, batch, *steps, depth.random_start, *how)
+            no_grad_steps = random.Random(self.batch_seed(batch_idx)).randint(*depth.no_grad_steps)
+            steps = no_grad_steps, depth.supervised_steps
+            metrics = fresh_step(model, batch, *steps, depth.random_start, *losses)
         else:
-            metrics, self.carry = carried_step(model, batch, self.carry, depth, *how)
+            metrics, self.carry = carried_step(model, batch, self.carry, depth, *losses)
             # Under `fresh` their number is random.
             metrics["supervision_steps"] = self.carry.steps.float().mean()
         self.log_training({name: value.detach() for name, value in metrics.items()})

@@ -204,8 +204,12 @@ class PuzzleDataModule(EpochDataModule):
         self.symmetries = [*SYMMETRIES] if names in ("all", ["all"]) else [*names]
         for name in self.symmetries:
             check_choice("data.symmetries: a name", name, SYMMETRIES)
-        self._more = {"height": height, "width": width, "characters": characters}
-        self._more |= {"unknown": unknown}
+        self._more: dict[str, Any] = {
+            "height": height,
+            "width": width,
+            "characters": characters,
+            "unknown": unknown,
+        }
         high, wide = self.format.height, self.format.width
         check_range("data.revealed", revealed, 0, 1)
         check_range("data.revealed_own", revealed_own, 0, 1)
