@@ -51,9 +51,6 @@ def modules() -> set[Path]:
     return {path for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
 
 
-# Links
-
-
 @cache
 def anchors(page: Path) -> set[str]:
     """Anchors of a page: those that GitHub makes of headings, and those of its own."""
@@ -122,9 +119,6 @@ def test_the_log_has_dated_entries_with_anchors_newest_first(month):
     assert max(lengths) <= 25
 
 
-# Architecture
-
-
 def test_the_tree_of_files_lists_exactly_the_modules():
     (tree,) = re.findall(r"```text\n(.*?)```", section("docs/architecture.md", "Files"), re.DOTALL)
     folders: list[tuple[int, str]] = []
@@ -138,9 +132,6 @@ def test_the_tree_of_files_lists_exactly_the_modules():
             if part.endswith("/"):
                 folders.append((len(indent), part))
     assert {m for m in modules() - shown if m.name != "__init__.py"} == set()
-
-
-# Commands
 
 
 def test_every_key_of_a_record_is_documented():
@@ -204,9 +195,6 @@ def test_keys_in_the_tables_of_names_exist():
     lightning = {f"trainer.{key}" for key in inspect.signature(L.Trainer).parameters}
     assert {key for key in keys if ".".join(key.split(".")[:2]) not in lightning} - own == set()
     assert len(keys) > 50
-
-
-# Python
 
 
 SHAPES = r"torch.Size\(\[\d+, 2, 8, 28, 28\]\)\n" * 2

@@ -172,9 +172,6 @@ def test_an_exception_is_needed(module):
     assert named(module)
 
 
-# Names of tests
-
-
 def test_names_of_tests_are_distinct_and_short():
     """At most 60 characters: a statement about the domain; a detail goes into its docstring."""
     long, twice = [], []

@@ -124,9 +124,6 @@ def test_shifts_along_rows_move_content_within_its_own_rows():
     assert along[0] == View()
 
 
-# Views as transforms of training samples
-
-
 def test_transforms_give_canvases_of_views_that_follow_the_seed():
     transform = SampleTransform([A.D4(p=1.0), CanvasShift()])
     drawn = [transform(*SAMPLE, seed) for seed in range(900)]

@@ -55,15 +55,11 @@ def test_a_method_works_by_its_released_name():
     assert (row_steps(drawing).step == [0, 1]).all()
 
 
-def test_sequences_are_imported_from_their_released_place():
+def test_sequences_and_reading_keep_their_released_places():
     from canvas.drawing import IGNORE, to_sequences
-
-    assert (IGNORE, to_sequences) == (sequences.IGNORE, sequences.to_sequences)
-
-
-def test_reading_is_imported_from_its_released_place():
     from canvas.layouts import read, written_box
 
+    assert (IGNORE, to_sequences) == (sequences.IGNORE, sequences.to_sequences)
     assert (read, written_box) == (reading.read, reading.written_box)
 
 
@@ -161,13 +157,11 @@ def test_a_config_with_released_names_builds_the_same(config, tmp_path, monkeypa
     (tmp_path / "old.yaml").write_text(old)
     monkeypatch.setattr("sys.argv", ["trm"])
     words = ["--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.logger=false"]
+    files = (tmp_path / "old.yaml", ROOT / f"configs/{config}.yaml")
     with torch.device("meta"):  # weights have shapes without memory
-        models = [
-            train([f"--config={file}", *words], run=False).model
-            for file in (tmp_path / "old.yaml", ROOT / f"configs/{config}.yaml")
-        ]
-    assert type(models[0]) is type(models[1])
-    assert models[0].model.config == models[1].model.config
+        old, new = (train([f"--config={file}", *words], run=False).model for file in files)
+    assert type(old) is type(new)
+    assert old.model.config == new.model.config
 
 
 def test_a_checkpoint_stores_the_released_name():

@@ -121,9 +121,6 @@ assert not {{"lightning", "scipy", "matplotlib", "torch._dynamo", "sympy"}} & se
     assert "'12x' is not a problem" in ran.stderr
 
 
-# Proof
-
-
 @pytest.mark.parametrize("name", PROVED)
 def test_the_hash_of_a_file_is_that_of_its_network(name, proved):
     predictor = load_solver(proved(name), device="cpu").predictor
@@ -198,9 +195,6 @@ def test_a_missing_or_changed_table_leads_to_the_network(column, caplog):
 @pytest.mark.parametrize("how", [{"steps": 3}, {"device": "cpu:0"}])
 def test_a_network_that_was_asked_for_is_built(how):
     assert is_built(load_solver(**({"device": "cpu"} | how)))
-
-
-# The network of a solver that looks up
 
 
 def test_a_network_is_built_once_for_all_copies(shipped):

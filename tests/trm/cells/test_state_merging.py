@@ -8,6 +8,19 @@ from trm.cells.state_merging import SolutionCells, merged_messages
 RANDOM = np.random.default_rng(0)
 
 
+def solution_cells(cell_input, messages, sources, symbol, right=True):
+    """Cells of solutions in arrays of any shape, without hints."""
+    messages = messages.reshape(np.size(cell_input), -1)
+    return SolutionCells(
+        cell_input=cell_input.ravel(),
+        messages=messages,
+        hints=np.zeros_like(messages),
+        sources=sources.reshape(messages.shape),
+        symbol=symbol.ravel().astype(np.int64),
+        right=np.broadcast_to(right, cell_input.shape).ravel(),
+    )
+
+
 def rows(step, *, number=400, length=6):
     """Rows of cells that see 0 or 1, and write whether the sum so far is divisible by 3.
 
@@ -27,15 +40,8 @@ def rows(step, *, number=400, length=6):
     source = np.arange(number * length).reshape(number, length) - 1
     source[:, 0] = -1
     cell_input = seen + 2 * (source < 0)
-    cells = SolutionCells(
-        cell_input=cell_input.ravel(),
-        messages=codes.reshape(-1, 1),
-        hints=np.zeros((number * length, 1), dtype=np.int64),
-        sources=source.reshape(-1, 1),
-        symbol=(sums == 0).ravel().astype(np.int64),
-        right=((codes % 3 == 0) == (sums == 0)).ravel(),
-    )
-    return cells, sums.ravel()
+    right = (codes % 3 == 0) == (sums == 0)
+    return solution_cells(cell_input, codes, source, sums == 0, right), sums.ravel()
 
 
 def counting(seen, code):
@@ -90,15 +96,8 @@ def test_a_latent_code_with_two_meanings_is_split():
     cell = np.arange(seen.size).reshape(seen.shape)
     source = np.where(np.arange(length) > 0, cell - 1, -1)
     cell_input = seen + 2 * marked + 4 * (source < 0)
-    cells = SolutionCells(
-        cell_input=cell_input.ravel(),
-        messages=codes.reshape(-1, 1),
-        hints=np.zeros((seen.size, 1), dtype=np.int64),
-        sources=source.reshape(-1, 1),
-        symbol=np.where(source < 0, -1, sums == 0).ravel(),
-        right=np.ones(seen.size, dtype=bool),
-    )
-    found = merged_messages(cells)
+    symbol = np.where(source < 0, -1, sums == 0)
+    found = merged_messages(solution_cells(cell_input, codes, source, symbol))
     assert found[four.ravel()].min() >= 0
     assert len(meanings(found, sums)) == 3
     assert set(found[four.ravel()].ravel()) == set(found[(sums == 2).ravel()].ravel())
@@ -120,16 +119,8 @@ def test_latent_codes_of_both_directions_merge_together():
     asked = np.arange(height)[:, None] == height - 1
     cell_input = seen + 2 * (sources[..., 0] < 0) + 4 * (sources[..., 1] < 0) + 8 * asked
     symbol = np.where(asked, 2 * down + left, -1)
-    codes = np.stack((down + 3 * seen, left + 2 * seen), axis=-1).reshape(-1, 2)  # twice as many
-    cells = SolutionCells(
-        cell_input=cell_input.ravel(),
-        messages=codes,
-        hints=np.zeros_like(codes),
-        sources=sources.reshape(-1, 2),
-        symbol=symbol.ravel(),
-        right=np.ones(cell.size, dtype=bool),
-    )
-    found = merged_messages(cells)
+    codes = np.stack((down + 3 * seen, left + 2 * seen), axis=-1)  # twice as many
+    found = merged_messages(solution_cells(cell_input, codes, sources, symbol))
     assert len(meanings(found[:, 0], down.ravel())) == 3
     # In the first row nothing depends on what goes left but what goes left.
     lower = (np.arange(cell.size) // width) % height > 0
@@ -169,12 +160,10 @@ def test_one_frequent_context_is_enough_to_separate_states(many, states):
     """A first cell sees 0, 1 or 2, and says 1 or not; of the second one context writes which."""
     first = np.arange(3 * (24 + many)) % 3
     second = np.append(np.repeat(np.arange(3, 27), 3), np.full(3 * many, 27))
-    cells = SolutionCells(
+    cells = solution_cells(
         cell_input=np.append(first, second),
-        messages=np.append(first == 1, 0 * first)[:, None].astype(np.int64),
-        hints=np.zeros((2 * len(first), 1), dtype=np.int64),
-        sources=np.append(0 * first - 1, np.arange(len(first)))[:, None],
+        messages=np.append(first == 1, 0 * first),
+        sources=np.append(0 * first - 1, np.arange(len(first))),
         symbol=np.append(0 * first - 1, np.where(second == 27, first == 1, 2)),
-        right=np.ones(2 * len(first), dtype=bool),
     )
     assert len(set(merged_messages(cells)[: len(first), 0].tolist())) == states

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import save
 
 from canvas.problems import Problems
-from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, HEADER
+from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, HEADER, read_task
 from trm.checkpoints.content import load_checkpoint, pack
 from trm.checkpoints.loading import load_solver
 
@@ -185,8 +185,9 @@ def test_a_file_of_another_kind_is_refused_in_one_sentence(tmp_path, content, en
 @pytest.mark.parametrize("write", [torch.save, lambda trap, path: path.write_bytes(trap)])
 def test_nothing_in_a_checkpoint_is_executed(tmp_path, write):
     sprung, path = tmp_path / "sprung", tmp_path / "trap.ckpt"
-    trap = Made(Path.touch, sprung)
+    trap = {DATA_KEY: {"task": {"base": Made(Path.touch, sprung)}}}
     write(trap if write is torch.save else pickle.dumps(trap), path)
+    read_task(path)
     with pytest.raises(ValueError, match="never executed"):
         load_solver(path)
     assert not sprung.exists()

@@ -1,7 +1,5 @@
 import json
 import os
-import pickle
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -267,15 +265,3 @@ def test_the_task_of_a_file_is_read_without_pytorch(checkpoint, tmp_path):
         broken.write_bytes(content)
         assert read_task(broken) == {}
     assert read_task(tmp_path / "nowhere.ckpt") == {}
-
-
-def test_nothing_in_a_file_is_executed_while_its_task_is_read(tmp_path):
-    class Harm:
-        def __reduce__(self):
-            return (Path(tmp_path / "harm").touch, ())
-
-    file = tmp_path / "harmful.ckpt"
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("x/data.pkl", pickle.dumps({DATA_KEY: {"task": {"a": Harm()}}}))
-    read_task(file)
-    assert list(tmp_path.iterdir()) == [file]

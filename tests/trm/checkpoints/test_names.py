@@ -31,10 +31,11 @@ def test_an_existing_path_wins_over_a_name(repository, tmp_path, monkeypatch):
     assert find_checkpoint("tiny-seed0").name == "x.safetensors"
 
 
-def test_an_unknown_name_suggests_the_nearest_and_a_path_none():
+def test_an_unknown_name_suggests_the_nearest_and_a_path_none(command):
     nearest = r"`trm models` lists \(the nearest: trm-quick-seed0.*\); train one"
     with pytest.raises(FileNotFoundError, match=f"no checkpoint trm-quik-seed0; nor .* {nearest}"):
         find_checkpoint("trm-quik-seed0")
+    assert "the nearest: tiny-seed" in command("models", "tiny-sed0", code=2).err
     with pytest.raises(FileNotFoundError, match="no checkpoint nowhere/lattice; train one"):
         find_checkpoint("nowhere/lattice")
 

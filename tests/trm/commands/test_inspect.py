@@ -55,9 +55,9 @@ def test_a_cell_model_is_shown_step_by_step(command, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_gpt_is_patched_and_read_block_by_block(command, repository, tmp_path):
-    model = repository / "docs/models/addition-gpt-seed0.safetensors"
-    words = ["--checkpoint", model, "1212+5613", "--patch", "1212+5643", "--lens", "--saliency"]
+def test_a_gpt_is_patched_and_read_block_by_block(command, tmp_path):
+    words = ["--checkpoint", "addition-gpt-seed0", "1212+5613", "--patch", "1212+5643"]
+    words += ["--lens", "--saliency"]
     ran = command("inspect", *words, "--output", tmp_path)
     assert "row 1 of 1212 + 5613 with activations of 1212 + 5643" in ran.out
     assert "(1 cell differs)" in ran.out
@@ -149,18 +149,17 @@ def test_a_card_repeats_the_figures_of_its_own_checkpoint_alone(command, checkpo
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_latent_model_is_shown_while_it_solves(command, repository, tmp_path):
-    checkpoint = repository / "docs/models/untold-base2-seed0.safetensors"
-    ran = command("inspect", "--checkpoint", checkpoint, "101x110", "--output", tmp_path)
+def test_a_latent_model_is_shown_while_it_solves(command, tmp_path):
+    words = ("inspect", "--checkpoint", "untold-base2-seed0", "101x110")
+    ran = command(*words, "--output", tmp_path)
     shares = re.findall(r"(multiplier|multiplicand|addend) +(\d+) of (\d+)", ran.out)
     assert len(shares) == 3
     assert all(right == of for _, right, of in shares)
     assert (tmp_path / "rows.png").is_file()
 
 
-def test_a_web_page_of_several_models_shows_the_size_of_each(command, repository, tmp_path):
-    beside = [repository / f"docs/models/{name}-seed0.safetensors" for name in ("tiny", "column")]
-    ran = export(command, SHIPPED, tmp_path / "m.html", "--beside", *beside)
+def test_a_web_page_of_several_models_shows_the_size_of_each(command, tmp_path):
+    ran = export(command, SHIPPED, tmp_path / "m.html", "--beside", "tiny-seed0", "column-seed0")
     sizes = "lattice 50,853 parameters, tiny-seed0 8,314 parameters, column-seed0 46,588 parameters"
     size = (tmp_path / "m.html").stat().st_size
     assert " ".join(ran.out.split()) == f"{tmp_path / 'm.html'}: {sizes}; {size:,} bytes"

@@ -44,9 +44,8 @@ def test_sums_are_typed_with_a_plus_for_a_model_that_adds(command, adder):
     assert "(1 to 2 digits, 2 to 3 addends)" in doubts[0]
 
 
-def test_numbers_are_typed_in_the_base_of_the_model(command, repository):
-    hexadecimal = repository / "docs/models/lattice-hex-seed0.safetensors"
-    ran = command("solve", "--checkpoint", hexadecimal, "FFxa0")
+def test_numbers_are_typed_in_the_base_of_the_model(command):
+    ran = command("solve", "--checkpoint", "lattice-hex-seed0", "FFxa0")
     assert "✓ FF x A0 = 9F60 (correct; confidence 100.0%)" in ran.out
     assert "the digits 0123456789 alone" in command("solve", "FFxa0", code=2).err
 
@@ -157,9 +156,8 @@ def test_quiet_prints_the_answer_alone(command):
     assert ran.err == ""
 
 
-def test_a_turned_prompt_is_shown_as_given_and_recognised(command, repository, tmp_path):
-    base_2 = repository / "docs/models/lattice-base2-seed0.safetensors"
-    words = ("solve", "--checkpoint", base_2, "--view")
+def test_a_turned_prompt_is_shown_as_given_and_recognised(command, tmp_path):
+    words = ("solve", "--checkpoint", "lattice-base2-seed0", "--view")
     ran = command(*words, "r90", "110x101")
     given, solved = (
         ran.out.split("given, in an orientation that is unknown to the model:")[1]

@@ -6,6 +6,8 @@ import locale
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from types import SimpleNamespace
 from typing import NoReturn
 
@@ -19,12 +21,17 @@ from trm.runtime.progress import progress, report
 from trm.training.callbacks import Lines
 
 
+@contextmanager
+def in_encoding(encoding: str) -> Iterator[list[io.TextIOWrapper]]:
+    """Put other streams in place of standard output and standard error."""
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2)]
+    with redirect_stdout(streams[0]), redirect_stderr(streams[1]):
+        yield streams
+
+
 def written(encoding: str, text: str) -> bytes:
     """Text on standard output; standard error is treated in the same way."""
-    streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "stdout", streams[0])
-        patch.setattr(sys, "stderr", streams[1])
+    with in_encoding(encoding) as streams:
         write_similar_characters()
         for stream in (sys.stdout, sys.stderr):
             print(text, end="", file=stream, flush=True)
@@ -71,10 +78,7 @@ def test_records_are_escaped_where_characters_may_be_missing():
     ],
 )
 def test_commands_print_their_results_in_any_encoding(encoding, words, there):
-    streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "stdout", streams[0])
-        patch.setattr(sys, "stderr", streams[1])
+    with in_encoding(encoding) as streams:
         try:
             assert cli.run(words.split()) == 0
         except SystemExit as stop:  # after a help text

@@ -106,16 +106,20 @@ def test_free_running_rows_inherit_errors_and_forced_rows_do_not():
     assert counts(cell) == [(16, 20), (16, 20), (48, 60), (56, 60)]
 
 
+def failing(error: Exception) -> Oracle:
+    def fault(*_) -> None:
+        raise error
+
+    return Oracle(fault=fault)
+
+
 def test_batches_change_no_figure_and_too_large_ones_are_named():
     how = {"slips": 3, "problems": 11}
     one, other = (measured(Oracle(fault=slip), 2, 2, **how, batch_size=n) for n in (128, 4))
     assert without_the_clock(one) == without_the_clock(other)
-
-    def out_of_memory(*_) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
+    full = failing(torch.OutOfMemoryError("CUDA out of memory"))
     with pytest.raises(ValueError, match=r"9 problems at once\. .*--batch"):
-        measured(Oracle(fault=out_of_memory), 3, 2, slips=9, problems=9)
+        measured(full, 3, 2, slips=9, problems=9)
 
 
 def test_problems_on_large_canvases_are_solved_in_parts(monkeypatch):
@@ -130,12 +134,9 @@ def test_problems_on_large_canvases_are_solved_in_parts(monkeypatch):
     assert seen[-4:] == [3, 3, 3, 2]
     monkeypatch.setattr("trm.evaluation.measure._MOST_CELLS", 1)  # at least one at a time
     assert without_the_clock(measured(Oracle(fault=slip), 2, 2, **how)) == without_the_clock(whole)
-
-    def no_memory(*_) -> None:
-        raise MemoryError("Unable to allocate 120 GiB for an array")
-
+    full = failing(MemoryError("Unable to allocate 120 GiB for an array"))
     with pytest.raises(ValueError, match=r"3 x 2 digits: .* memory for 9 problems"):
-        measured(Oracle(fault=no_memory), 3, 2, slips=9, problems=9)
+        measured(full, 3, 2, slips=9, problems=9)
 
 
 def test_a_cell_model_from_noise_has_steps_and_a_longest_chain(shipped):

@@ -131,9 +131,6 @@ def test_one_incorrect_cell_decides_on_canvases_of_any_size():
         torch.testing.assert_close(found, torch.tensor([-3.0]), rtol=0, atol=0.01)
 
 
-# Cells that are no tokens
-
-
 def working(height: int, width: int, top: int, left: int) -> torch.Tensor:
     """Some symbols in a box of 3 x 4, its last row masked in part, on a larger canvas."""
     canvas = torch.full((1, height, width), BLANK, dtype=torch.uint8)

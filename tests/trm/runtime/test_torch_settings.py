@@ -142,9 +142,6 @@ def test_training_ignores_the_default_dtype(family):
         assert torch.equal(one, other)
 
 
-# Threads
-
-
 @pytest.fixture
 def many_threads(monkeypatch):
     """Pretend that nobody has chosen a number of threads, on a machine with four cores."""

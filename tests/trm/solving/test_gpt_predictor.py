@@ -260,6 +260,12 @@ def halting_gpt() -> GPT:
     return model
 
 
+def generated(model: GPT, drawing: WorkedDrawing) -> Generated:
+    ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
+    forced = torch.from_numpy(np.where(tokens_to_write(drawing), -1, ids))
+    return model.generate(forced, HEIGHT, WIDTH, END)
+
+
 def by_row(drawing: WorkedDrawing, of_tokens: torch.Tensor) -> list[list[list]]:
     """Values of the cells of each row to fill in, problem by problem, without row ends."""
     rows = of_tokens[:, 1:-1].reshape(len(drawing), HEIGHT, WIDTH + 1)[:, :, :WIDTH]
@@ -270,9 +276,7 @@ def by_row(drawing: WorkedDrawing, of_tokens: torch.Tensor) -> list[list[list]]:
 @pytest.mark.parametrize("layout", ["standard", "lattice"])
 def test_a_row_takes_the_most_loops_of_its_symbols(layout):
     drawing, model = drawing_of(layout), halting_gpt()
-    ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
-    forced = torch.from_numpy(np.where(tokens_to_write(drawing), -1, ids))
-    found = model.generate(forced, HEIGHT, WIDTH, END)
+    found = generated(model, drawing)
     predictor = GPTPredictor(model, Calibration())
     rollout = predictor.free_running(drawing)
     loops, unsettled = (by_row(drawing, part) for part in (found.loops, found.unsettled))
@@ -291,9 +295,7 @@ def test_a_row_takes_the_most_loops_of_its_symbols(layout):
 
 def test_cells_have_the_last_loop_that_changed_their_symbol():
     drawing, model = drawing_of("standard"), halting_gpt()
-    ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
-    forced = torch.from_numpy(np.where(tokens_to_write(drawing), -1, ids))
-    found = model.generate(forced, HEIGHT, WIDTH, END)
+    found = generated(model, drawing)
     changed = GPTPredictor(model, Calibration()).last_changes(drawing)
     assert (changed[~drawing.unknown] == 0).all()
     last, before = torch.zeros_like(found.ids), torch.full_like(found.ids[:, 1:], -1)

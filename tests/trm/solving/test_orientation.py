@@ -34,6 +34,13 @@ def asked(given: str, **more) -> Voting:
     return Voting(orientation=given, vote="max_confidence", per="solution", **more)
 
 
+def turned(given: str, canvas: Canvas | None = None, layout: str = "lattice", **more):
+    """321 x 45, and its solver, whose oracle has no canvas yet."""
+    task = Multiplication(layout, digits_b=(1, 3))
+    solver = Solver(Oracle(), task, canvas or Canvas(9, 9)).with_voting(asked(given, **more))
+    return solver, solver.predictor, task.problems([(321, 45)])
+
+
 def content(drawing: Drawing) -> tuple[bytes, ...]:
     return tuple(getattr(drawing, field.name).tobytes() for field in fields(Drawing))
 
@@ -95,9 +102,7 @@ def seen_by_guesses(solver: Solver, problems, sure: dict[str, float]) -> list[Pa
 @pytest.mark.parametrize("given", ["e", "r270", "t"])
 @pytest.mark.parametrize("canvas", [Canvas(9, 9), Canvas()], ids=["fixed", "cut"])
 def test_confidence_decides_and_the_reader_only_finds_no_answer(wins, given, canvas):
-    task, predictor = Multiplication(digits_b=(1, 3)), Oracle()
-    solver = Solver(predictor, task, canvas).with_voting(asked(given))
-    problems = task.problems([(321, 45)])
+    solver, predictor, problems = turned(given, canvas)
     predictor.pages = seen_by_guesses(solver, problems, {"e": 0.5, wins: 0.9})
     (found,) = solver.solve(problems, with_truth=True)
     assert relative(found, found.guess) == wins
@@ -111,10 +116,8 @@ def test_confidence_decides_and_the_reader_only_finds_no_answer(wins, given, can
     # The truth lies as the guess reads the canvas: written cells are on each other.
     written = (found.canvas != BLANK) & found.given
     np.testing.assert_array_equal(found.truth[written], found.canvas[written])
-    turned = apply(relative(found, found.guess), solver.draw_worked(problems).truth[0])
-    np.testing.assert_array_equal(
-        found.truth[written_box(found.truth)], turned[written_box(turned)]
-    )
+    true = apply(relative(found, found.guess), solver.draw_worked(problems).truth[0])
+    np.testing.assert_array_equal(found.truth[written_box(found.truth)], true[written_box(true)])
     assert len(found.rows) == len(found.row_confidence)
 
 
@@ -122,11 +125,10 @@ def test_confidence_decides_and_the_reader_only_finds_no_answer(wins, given, can
 @pytest.mark.parametrize("wins", ["e", "r90"])
 @pytest.mark.parametrize("swapped", [0.5, 0.99], ids=["less sure", "surer"])
 def test_both_orders_of_what_the_best_guess_shows_vote(given, wins, swapped):
-    task, predictor = Multiplication(digits_b=(1, 3)), Oracle()
-    solver = Solver(predictor, task, Canvas(9, 9)).with_voting(asked(given, orders=2))
-    problems = task.problems([(321, 45)])
+    solver, predictor, problems = turned(given, orders=2)
     predictor.pages = seen_by_guesses(solver, problems, {"e": 0.8, wins: 0.9})
-    (page,) = predictor.learn(solver.draw_worked(task.problems([(45, 321)])), confidence=swapped)
+    other = solver.draw_worked(solver.task.problems([(45, 321)]))
+    (page,) = predictor.learn(other, confidence=swapped)
     four, seven = symbols.encode("47")
     page.truth[~page.given & (page.truth == four)] = seven  # 17775
     (found,) = solver.solve(problems, with_truth=True)
@@ -147,9 +149,8 @@ def test_both_orders_of_what_the_best_guess_shows_vote(given, wins, swapped):
 @pytest.mark.parametrize("layout", ["standard", "lattice"])
 @pytest.mark.parametrize("given", ["e", "r270", "t"])
 def test_the_other_order_answers_where_the_first_cannot_be_read(layout, given):
-    task, predictor = Multiplication(layout, digits_b=(1, 3)), Oracle()
-    solver = Solver(predictor, task, Canvas(9, 9)).with_voting(asked(given, orders=2))
-    problems = task.problems([(321, 45)])
+    solver, predictor, problems = turned(given, layout=layout, orders=2)
+    task = solver.task
     predictor.pages = seen_by_guesses(solver, problems, {"e": 0.9})
     for page in predictor.pages:
         if page.view == "e":
@@ -185,9 +186,7 @@ def test_a_guess_does_not_depend_on_other_problems_of_the_batch():
 
 
 def test_rows_of_a_guess_are_masked_over_their_full_width():
-    task, predictor = Multiplication(digits_b=(1, 3)), Oracle()
-    solver = Solver(predictor, task, Canvas(9, 9)).with_voting(asked("t"))
-    problems = task.problems([(321, 45)])
+    solver, predictor, problems = turned("t")
     predictor.pages = seen_by_guesses(solver, problems, {})
     solver.solve(problems)
     for shown in itertools.chain.from_iterable(predictor.seen):
@@ -238,9 +237,7 @@ def test_guesses_that_cannot_win_are_skipped(biased, monkeypatch):
 
 
 def test_guesses_rejected_at_their_first_row_are_not_solved():
-    task, predictor = Multiplication(digits_b=(1, 3)), Oracle()
-    solver = Solver(predictor, task, Canvas(9, 9)).with_voting(asked("r90"))
-    problems = task.problems([(321, 45)])
+    solver, predictor, problems = turned("r90")
     predictor.pages = seen_by_guesses(solver, problems, {"e": 0.9})
     (found,) = solver.solve(problems)
     assert found.answer == 14445

@@ -161,9 +161,6 @@ def test_longer_operands_get_a_larger_canvas_if_the_model_can():
     assert cut.for_lengths((7, 7)) is None
 
 
-# A problem in both orders of its operands.
-
-
 def both_orders(first: tuple[float, bool], second: tuple[float, bool], vote: str = "majority"):
     """12 x 345, of which the model is as sure as it is told, and 345 x 12; some spoilt."""
     oracle = Oracle()

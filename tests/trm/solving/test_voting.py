@@ -126,21 +126,26 @@ def test_votes_do_not_depend_on_other_problems_of_the_batch():
             assert alone.row_confidence == pytest.approx(solution.row_confidence, abs=1e-5)
 
 
+class Counting(IterativePredictor):
+    """Keeps the number of inputs of each call."""
+
+    def __init__(self):
+        super().__init__(tiny_trm(**NEIGHBOUR_NAMES), 2)
+        self.asked: list[int] = []
+
+    def __call__(self, inputs, *more):
+        self.asked.append(len(inputs))
+        return super().__call__(inputs, *more)
+
+
 def test_equal_views_are_solved_once():
-    class Counting(IterativePredictor):
-        asked = 0
-
-        def __call__(self, inputs, *more):
-            Counting.asked += len(inputs)
-            return super().__call__(inputs, *more)
-
     canvas = np.full((1, 3, 3), BLANK, np.uint8)
     canvas[0, 1] = [1, MASK, 1]  # turned by a half and mirrored it stays what it is
     views = [View(name) for name in SYMMETRIES]
-    counting = Counting(tiny_trm(**NEIGHBOUR_NAMES), 2)
+    counting = Counting()
     canvases = np.repeat(canvas, 8, axis=0)
     filled = in_views(counting, canvases, views, problem_of=np.zeros(8, np.int64))
-    assert Counting.asked == 2
+    assert counting.asked == [2]
     assert (filled.steps > 0).sum() == 2
     assert (in_views(counting, canvases, views).steps > 0).all()  # of eight problems
     assert len(np.unique(filled.confidence)) <= 2
@@ -149,23 +154,15 @@ def test_equal_views_are_solved_once():
 @pytest.mark.parametrize("per", PER)
 def test_each_of_sixteen_views_is_another_input_and_votes_once(per):
     """Also of a model that does not see where a canvas lies: shifts across rows are left out."""
-
-    class Counting(IterativePredictor):
-        asked: tuple[int, ...] = ()
-
-        def __call__(self, inputs, *more):
-            Counting.asked += (len(inputs),)
-            return super().__call__(inputs, *more)
-
-    predictor = Counting(tiny_trm(**NEIGHBOUR_NAMES), 2)
+    predictor = Counting()
     solver = Solver(predictor, Multiplication(digits_b=(1, 3)), Canvas(12, 12))
     for pair in PAIRS:
         solver = solver.with_voting(Voting(16, tuple(SYMMETRIES), per=per))
-        Counting.asked = ()
+        predictor.asked.clear()
         (found,) = solver.solve(solver.task.problems([pair]))
         assert found.views == sum(vote.views for vote in found.votes[0]) == 16
         batches = -(-16 // predictor.at_once(12, 12))
-        assert sum(Counting.asked[:batches]) == 16
+        assert sum(predictor.asked[:batches]) == 16
 
 
 def test_quarter_turns_need_a_square_canvas_or_a_cut_one():

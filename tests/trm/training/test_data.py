@@ -198,9 +198,6 @@ def test_the_offset_does_not_reveal_the_length_of_the_product(layout):
         assert max(long) - min(long) < 0.1  # 0.9 where the place tells
 
 
-# Blank rows and columns
-
-
 @pytest.mark.parametrize("canvas", [Canvas(), Canvas(12, 14), Canvas(square=True)])
 def test_a_sample_without_its_blank_lines_is_a_worked_solution(canvas):
     data = RowStepSamples(STANDARD, canvas, "train", 7, 160, 16, blanks=Blanks(2, 3))
@@ -292,9 +289,6 @@ def test_a_sequence_that_is_turned_now_and_then_is_refused():
         data.__getitems__(range(640))
 
 
-# Validation problems
-
-
 @pytest.mark.parametrize(("base", "different"), [(2, 11), (10, 299)])
 def test_a_run_notes_how_few_validation_problems_are_distinct(base, different, monkeypatch):
     lines: list[str] = []
@@ -304,9 +298,6 @@ def test_a_run_notes_how_few_validation_problems_are_distinct(base, different, m
     made.setup("fit")
     assert made.different_validation_problems == different
     assert ["only 11 of them are different" in line for line in lines] == [True] * (base == 2)
-
-
-# Problems beyond training's
 
 
 def beyond(task: object = STANDARD, canvas: Canvas | None = None, position: str = "relative_2d"):

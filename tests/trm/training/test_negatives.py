@@ -96,9 +96,6 @@ def moved(cells: np.ndarray, name: str, shift: tuple[int, int]) -> np.ndarray:
     return np.roll(symmetry.apply(name, cells), shift, (0, 1))
 
 
-# What a sample is
-
-
 @tasks
 @blank_lines
 def test_a_turned_sample_is_masked_and_then_turned(name, blanks):
@@ -238,18 +235,12 @@ def test_other_problems_differ_and_have_no_leading_zero():
     assert {other_problems(one, words[i : i + 1]).to_ints()[0] for i in range(9)} == {(0, 1)}
 
 
-# Samples are a function of seed, split, epoch and index
-
-
 def test_shares_of_zero_leave_all_samples_upright():
     plain, none = samples(TASKS["standard"], None), samples(TASKS["standard"], NegativesConfig())
     before, after = (data.__getitems__(range(SIZE)) for data in (plain, none))
     assert after.pop("correct").all()
     assert set(before) == set(after)
     assert all(torch.equal(before[name], after[name]) for name in before)
-
-
-# The training step
 
 
 def some_batch(negatives: NegativesConfig = ALL, size: int = 24) -> dict[str, torch.Tensor]:

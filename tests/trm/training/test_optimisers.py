@@ -82,9 +82,6 @@ def test_a_resumed_optimiser_takes_the_settings_of_its_config(name):
         build_optimizer(model, other).load_state_dict(before.state_dict())
 
 
-# Adam-atan2
-
-
 def test_adam_atan2_follows_the_written_formula():
     torch.manual_seed(0)
     lr, beta1, beta2, decay = 0.03, 0.8, 0.9, 0.2
@@ -101,9 +98,6 @@ def test_adam_atan2_follows_the_written_formula():
         m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
         expected = expected * (1 - lr * decay) - lr * 1.27 * torch.atan2(m_hat, v_hat.sqrt())
         torch.testing.assert_close(p.detach(), expected, rtol=1e-12, atol=1e-12)
-
-
-# Muon
 
 
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch.optim.Muon came with torch 2.9")
@@ -147,9 +141,6 @@ def test_the_rest_moves_exactly_as_under_torch_adamw():
         assert not torch.equal(mine[name], theirs[name])
 
 
-# Which parameter goes where
-
-
 def test_matrices_decay_and_frozen_weights_are_left_out():
     model = tiny_model()
     parts = {kind: names_of(model, params) for kind, params in split_parameters(model).items()}
@@ -169,9 +160,6 @@ def test_matrices_decay_and_frozen_weights_are_left_out():
     assert model.embed_tokens.weight not in {p for group in groups for p in group["params"]}
     with pytest.raises(ValueError, match="no trainable parameter"):
         build_optimizer(model.requires_grad_(False), OptimizerConfig())
-
-
-# The learning rate over a run
 
 
 def test_warmup_rises_in_equal_steps_and_never_starts_at_zero():

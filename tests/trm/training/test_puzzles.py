@@ -193,9 +193,17 @@ def test_puzzles_of_a_file_are_solved(fitted, command, tmp_path):
 
 
 def test_options_that_puzzles_lack_are_refused(fitted, checkpoint, command, tmp_path):
-    file = tmp_path / "puzzles.txt"
+    file, weights, broken = (
+        tmp_path / name for name in ("puzzles.txt", "mine.safetensors", "broken.safetensors")
+    )
     file.write_text("1...............\n")
+    content = load_checkpoint(fitted / RUN)
+    content["CanvasDataModule"]["puzzles"] = {"height": 4, "width": -1, "vocab_size": 6}
+    broken.write_bytes(pack(content, {}))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/puzzles.json").write_text('{"models": [{"sha256": "of another"}]}')
     solve, run = ("solve", "--checkpoint", fitted / RUN), fitted / RUN
+    export = ("inspect", "--checkpoint", run, "--export")
     cases = {
         solve: "give a file of them by --input",
         (*solve, "123x456"): "puzzle 1: 'x' is none of the symbols ~.1234",
@@ -225,14 +233,25 @@ def test_options_that_puzzles_lack_are_refused(fitted, checkpoint, command, tmp_
         ("evaluate", "--checkpoint", checkpoint, run, "--output", tmp_path / "o"): (
             "evaluate one kind at a time"
         ),
+        (*export, tmp_path / "page.html"): "a web page shows models whose cells pass decided",
+        (*export, weights, "--dtype", "int8"): "only a cell model is written in integers",
+        (*export, weights, "--figures", tmp_path): "an evaluation of puzzles, by `trm evaluate",
+        (*export, weights, "--figures", tmp_path / "other"): "has no figures of",
+        ("solve", "--checkpoint", broken, "1" * 16): (
+            "does not describe its puzzles (width is a whole number from 1"
+        ),
     }
     for words, why in cases.items():
         err = command(*words, code=2).err
         assert why in err
         assert "Traceback" not in err
-    assert {path.name for path in tmp_path.iterdir()} == {"puzzles.txt"}
-    with pytest.raises(ValueError, match="trained on arrays of puzzles"):
-        load_solver(run)
+    assert {path.name for path in tmp_path.iterdir()} == {file.name, broken.name, "other"}
+    command(*export, weights)
+    for puzzles in (run, weights):
+        with pytest.raises(
+            ValueError, match=r"trained on arrays of puzzles.*trm\.load_puzzle_solver"
+        ):
+            load_solver(puzzles)
     with pytest.raises(ValueError, match="trained on arithmetic, not on arrays"):
         load_puzzle_solver(checkpoint)
 
@@ -338,32 +357,6 @@ def test_the_card_of_puzzles_has_the_facts_of_training(fitted, tmp_path):
         "file has no figures",
     ):
         assert part in card
-
-
-def test_exports_that_puzzles_lack_are_refused(fitted, command, tmp_path):
-    export = ("inspect", "--checkpoint", fitted / RUN, "--export")
-    weights = tmp_path / "mine.safetensors"
-    broken = load_checkpoint(fitted / RUN)
-    broken["CanvasDataModule"]["puzzles"] = {"height": 4, "width": -1, "vocab_size": 6}
-    (tmp_path / "broken.safetensors").write_bytes(pack(broken, {}))
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other/puzzles.json").write_text('{"models": [{"sha256": "of another"}]}')
-    for words, why in {
-        (*export, tmp_path / "page.html"): "a web page shows models whose cells pass decided",
-        (*export, weights, "--dtype", "int8"): "only a cell model is written in integers",
-        (*export, weights, "--figures", tmp_path): "an evaluation of puzzles, by `trm evaluate",
-        (*export, weights, "--figures", tmp_path / "other"): "has no figures of",
-        ("solve", "--checkpoint", tmp_path / "broken.safetensors", "1" * 16): (
-            "does not describe its puzzles (width is a whole number from 1"
-        ),
-    }.items():
-        err = command(*words, code=2).err
-        assert why in err
-        assert "Traceback" not in err
-    assert not weights.exists()
-    command(*export, weights)
-    with pytest.raises(ValueError, match=r"trm\.load_puzzle_solver"):
-        load_solver(weights)
 
 
 def test_a_puzzle_is_solved_from_its_text_and_inspected(fitted, command, tmp_path):

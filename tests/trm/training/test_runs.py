@@ -191,6 +191,7 @@ def test_scores_on_other_problems_than_those_of_training_say_so(command, debug, 
     assert "was trained with" not in command(*words, folder=halves).err
     ran = command(*words, "--data.task.base", 8, "--quiet", folder=halves)
     assert f"{RUN}/checkpoints/best.ckpt was trained with data.task.base 10 (here 8)." in ran.err
+    assert runs(halves) == ["version_0"]  # scores leave no run to resume
 
 
 def test_a_moved_run_that_resumes_has_one_best_checkpoint(command, debug, with_a_perfect_best):
@@ -215,11 +216,6 @@ def test_a_chosen_run_resumes_in_place_only_from_its_last(command, debug, halves
     assert_same(load(whole), load(halves / mine))
     others = {"runs/debug/version_5", RUN} - {mine}
     assert all(load(halves / other)["global_step"] == 2 for other in others)
-
-
-def test_evaluations_leave_no_run_to_resume(command, debug, halves):
-    command("test", *debug, "--ckpt_path", "best", folder=halves)
-    assert runs(halves) == ["version_0"]
 
 
 def test_a_run_stopped_in_its_first_epoch_resumes_from_its_best(command, debug, halves):

@@ -120,9 +120,6 @@ def test_a_training_step_never_synchronises_with_the_device(schedule, monkeypatc
             _, carry = carried_step(model, samples, carry, depth)
 
 
-# Who goes on, who halts, and who takes the place
-
-
 def steps_until_halt(halt_bias, maximum, exploration, size=512):
     depth = DepthConfig("carry", halt_max_steps=maximum, exploration=exploration)
     model, samples = tiny_model(halt_bias), batch(size=size)
@@ -140,8 +137,6 @@ def test_samples_halt_when_sure_unless_they_explore():
     assert set(steps_until_halt(5.0, 4, 1.0).tolist()) == {2, 3, 4}
     assert 0.15 < (steps_until_halt(5.0, 4, 0.25) > 1).float().mean() < 0.35
 
-
-# What an answer costs
 
 CORRECT_ROWS = [True, False, True, False, True, False]  # of `canvas_batch`
 
@@ -233,9 +228,6 @@ def test_metrics_and_the_halting_loss_are_of_the_masked_row():
     assert (gradient < 0).tolist() == CORRECT_ROWS
     torch.testing.assert_close(step["loss"], step["loss_cells"] + 0.5 * step["loss_halting"])
     assert torch.autograd.grad(step["loss_halting"], logits, allow_unused=True) == (None,)
-
-
-# Draws that belong to a sample
 
 
 def test_random_bits_in_torch_equal_numpys_and_are_uniform():

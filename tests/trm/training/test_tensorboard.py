@@ -64,9 +64,6 @@ def test_hyperparameters_have_the_names_of_the_command_line():
     }
 
 
-# Pictures
-
-
 def test_each_validation_draws_the_same_rows(fit, tmp_path, monkeypatch):
     looks, trace = [], IterativePredictor.trace
 

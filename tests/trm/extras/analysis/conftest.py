@@ -1,7 +1,6 @@
 """Tiny models that multiply in base 3, with random weights, and trained GPTs that add."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,12 +48,11 @@ def make_solver() -> Callable[..., Solver]:
 
 
 @pytest.fixture(scope="session")
-def gpt(repository: Path) -> Solver:
-    return load_solver(repository / "docs/models/addition-gpt-seed0.safetensors", device="cpu")
+def gpt() -> Solver:
+    return load_solver("addition-gpt-seed0", device="cpu")
 
 
 @pytest.fixture(scope="session")
-def gpt_of_blanks(repository: Path) -> Solver:
+def gpt_of_blanks() -> Solver:
     """It has seen blank columns in training."""
-    file = repository / "docs/models/addition-gpt-blanks-seed0.safetensors"
-    return load_solver(file, device="cpu")
+    return load_solver("addition-gpt-blanks-seed0", device="cpu")

@@ -126,6 +126,9 @@ def test_wrapped_weights_load_and_misfits_are_refused(tmp_path):
         load_reference_trm(path, height=4, width=9)
     with pytest.raises(ValueError, match=r"these weights lack embed_tokens\.embedding_weight"):
         load_reference_trm({"layers.0.attention.qkv.weight": torch.zeros(1)}, height=4, width=9)
+    mixer = {"L_level.layers.0.mlp_t.down_proj.weight": torch.zeros(40, 256)}
+    with pytest.raises(ValueError, match=r"an MLP over tokens in place of attention \(mlp_t\)"):
+        load_reference_trm(params(read("trm_rope1d")) | mixer, height=4, width=9)
     with pytest.raises(ValueError, match="does not fit a 4 x 8 canvas"):
         load_trm(read("trm_learned"), width=8)
 
@@ -137,14 +140,6 @@ def test_a_prefix_length_of_0_is_the_length_of_the_embedding(numbers_learned, to
     model = load_reference_trm(weights, height=4, width=9, num_heads=4, prefix_length=0)
     assert model.config.hidden_size == 32
     assert model.config.prefix_length == tokens
-
-
-def test_a_mixer_is_refused():
-    weights = params(read("trm_rope1d"))
-    for layer in range(2):
-        weights[f"L_level.layers.{layer}.mlp_t.down_proj.weight"] = torch.zeros(40, 256)
-    with pytest.raises(ValueError, match=r"an MLP over tokens in place of attention \(mlp_t\)"):
-        load_reference_trm(weights, height=4, width=9)
 
 
 @pytest.mark.parametrize("kind", TRMS)

@@ -32,7 +32,11 @@ MODELS = ("written-seed1", "written-hex-seed0", "column-seed0", "untold-seed1")
 MODELS += ("column-carries-seed0", "lattice-int8-seed2", "tiny-int4-seed0")
 MODELS += ("smallest-multiplier-seed0",)
 FILES = [SHIPPED, *(Path(f"docs/models/{name}.safetensors") for name in MODELS)]
-SCHOOL = [Path(f"tests/reference/{name}.safetensors") for name in ("division-10", "modular-2")]
+SCHOOL = {
+    "division-10": [(839, 25), (7, 100), (0, 3)],
+    "modular-2": [(5, 30, 11), (0, 0, 2), (20, 3, 21)],
+}
+FILES += [Path(f"tests/reference/{name}.safetensors") for name in SCHOOL]
 HARD = [(0, 0), (0, 17), (999, 999), (10**17 - 3, 7)]  # the last answer is exact in no float64
 needs_node = pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")
 
@@ -98,15 +102,7 @@ def test_solutions_in_javascript_equal_those_of_the_package(repository, file):
     drawn = [tuple(random.integers(10**n) for n in pair) for pair in lengths]
     more = [(87, 604, 9), (99,) * 11] if "column-seed" in file.stem else []
     hard = HARD if file in (FILES[0], FILES[3]) else HARD[:3]
-    assert_equals_the_package(model, model.solver.task.problems([*drawn, *hard, *more]))
-
-
-@needs_node
-@pytest.mark.parametrize("file", SCHOOL, ids=lambda file: file.stem)
-def test_quotients_and_products_modulo_p_in_javascript(repository, file):
-    model = shown(repository / file)
-    divisions, products = [(839, 25), (7, 100), (0, 3)], [(5, 30, 11), (0, 0, 2), (20, 3, 21)]
-    problems = products if "modular" in file.stem else divisions
+    problems = SCHOOL.get(file.stem, [*drawn, *hard, *more])
     assert_equals_the_package(model, model.solver.task.problems(problems))
 
 
