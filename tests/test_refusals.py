@@ -257,10 +257,7 @@ CASES = {
         (lambda: data(priming=Priming({"digits": [6, 8]})), "must be one of .*digits_a"),
         (lambda: data(priming=Priming({})), "has the sizes of data.task: give the lengths"),
         (lambda: data(priming=Priming(LONG, share=2.0)), "data.priming.share is from 0 to 1"),
-        (
-            lambda: data(priming=Priming({"digits_a": [1, 1]}, 10**5)),
-            "priming.problems to fewer",
-        ),
+        (lambda: data(priming=Priming({"digits_a": [1, 1]}, 10**5)), "priming.problems to fewer"),
         (lambda: data(carry_practice=1.5), "data.carry_practice is from 0 to 1"),
         (
             lambda: CanvasDataModule(Multiplication("standard"), Canvas(), carry_practice=0.5),

@@ -41,13 +41,8 @@ def test_drawn_solutions_are_those_of_the_docs():
     product = drawn(MODULAR, "10x1%101").splitlines()
     assert product[:3] == ["_10_", "_1__", "%101"] or product[:3] == ["__10", "___1", "%101"]
     assert product[-1] == "_010"
-    assert drawn(Rule110(), "00010").splitlines()[1:] == [
-        "00110",
-        "01110",
-        "11010",
-        "11110",
-        "10010",
-    ]
+    rows = ["00110", "01110", "11010", "11110", "10010"]
+    assert drawn(Rule110(), "00010").splitlines()[1:] == rows
 
 
 @pytest.mark.parametrize("base", [2, 10])

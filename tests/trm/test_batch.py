@@ -293,7 +293,7 @@ def test_a_text_file_has_a_problem_in_each_line(command, checkpoint, tmp_path):
     assert "name it .jsonl or .csv" in ran.err
 
 
-def test_a_slow_pipe_gets_answers_before_its_end(checkpoint, tmp_path):
+def test_a_slow_pipe_gets_answers_before_its_end(checkpoint):
     """Each problem is written only after the record of the one before; no batch is ever full."""
     job = Job(load_solver(checkpoint, device="cpu"), checkpoint, Path("-"), Path("-"))
     (problems, write), (read, records) = os.pipe(), os.pipe()

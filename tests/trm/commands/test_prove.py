@@ -92,7 +92,6 @@ def test_a_proof_is_checked_again(proof, command, tmp_path):
 
 
 def test_a_verdict_beside_a_file_counts_for_its_weights_alone(ternary, proof, command, tmp_path):
-    """The verdict lies beside the file, and counts for these weights alone."""
     file = proof[0].parent / "model.safetensors"
     noted = file.with_suffix(".proof.json")
     assert json.loads(noted.read_text())["verdict"] == "proved"

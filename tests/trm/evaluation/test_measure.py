@@ -23,13 +23,7 @@ from trm.evaluation.diagnosis import Kind
 from trm.evaluation.grid import empty_cell, read_grid
 from trm.evaluation.grid_cells import FIRST, SECOND, cell_problems
 from trm.evaluation.grid_format import KEYS
-from trm.evaluation.measure import (
-    EvaluationSettings,
-    joined,
-    measure,
-    measure_cell,
-    measure_part,
-)
+from trm.evaluation.measure import EvaluationSettings, joined, measure, measure_cell, measure_part
 from trm.io.files import alone, fingerprint, versions
 from trm.runtime.processes import ending_by_signals
 from trm.runtime.progress import Meter, listening

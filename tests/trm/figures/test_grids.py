@@ -162,13 +162,13 @@ def test_each_setting_has_a_line_in_a_band_of_seeds_or_interval(make_grid):
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "axes", "right", "trained"),
+    ("rows", "columns", "axes", "right"),
     [
-        ([4], [1, 8], ("digits_a", "digits_b"), {4: 0.25, 8: 0.125}, 3),
-        ([2, 4], [2, 3], ("digits", "addends"), {2: (0.5 + 1 / 3) / 2, 4: 0.25}, 3),
+        ([4], [1, 8], ("digits_a", "digits_b"), {4: 0.25, 8: 0.125}),
+        ([2, 4], [2, 3], ("digits", "addends"), {2: (0.5 + 1 / 3) / 2, 4: 0.25}),
     ],
 )
-def test_sizes_are_pooled_by_the_longest(make_grid, rows, columns, axes, right, trained):
+def test_sizes_are_pooled_by_the_longest(make_grid, rows, columns, axes, right):
     figure = lengths_figure(make_grid({"b": falling}, rows, columns, problems=900, axes=axes))
     lengths, shares = line(figure, "b")
     expected = {n: 100 * share for n, share in right.items()}

@@ -207,7 +207,6 @@ def test_predictors_never_see_the_true_canvas(family, layout):
     ("model", "vote"), [*(("binary", vote) for vote in VOTES), ("written", "majority")]
 )
 def test_a_proved_model_trusts_the_upright_view_alone(model, vote, request):
-    """Of a proved model, which works out once what there is to see on upright pages."""
     trained = request.getfixturevalue(model)
     upright = Solver(CellPredictor(trained.model, proved=True), trained.task)
     eight = Voting(8, tuple(SYMMETRIES), vote=vote, per="solution")
