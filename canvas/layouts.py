@@ -41,9 +41,12 @@ class Row(NamedTuple):
 class Layout(ABC):
     """Layout of a problem: places of operands, rows and answer, and what is written there.
 
-    Rows are written from the right: column 0 is the rightmost one. Your own layout defines
-    ``name``, `room`, `write_operands`, `rows` and `read_operands`, and ``sign`` if its canvases
-    have one. The layouts of a task can share a base class that defines some of these.
+    `write_operands` and `rows` count columns from the right, as digits are counted: column 0 is the
+    rightmost one. `read_operands` and `answer_cells` read cells from left to right, as on a canvas.
+
+    Your own layout defines ``name``, `room`, `write_operands`, `rows` and `read_operands`, and
+    ``sign`` if its canvases have one. The layouts of a task can share a base class that defines
+    some of these.
     """
 
     name: str  # in configs
@@ -81,7 +84,12 @@ class Layout(ABC):
 
     @abstractmethod
     def write_operands(self, content: np.ndarray, problems: Problems) -> None:
-        """Write the given symbols onto right-to-left ``content: uint8 [B, R, C]``."""
+        """Write the given symbols of problems.
+
+        Args:
+            content: uint8 [B, R, C], blank, with columns from right to left.
+            problems: B problems.
+        """
 
     @abstractmethod
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "b2e842c8afaf9c61051f6edc080cd6eb7c47485f48bca96725a7e24f9fbc6e11"
+SOURCES = "30280ed5d5b54f6a8fa35268fb7dae24df35273fcb356fe5d8c4d3522d11e237"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.
