@@ -23,6 +23,14 @@ class DrawnCellInputs(NamedTuple):
     # The other parts are those of the last update.
     updates: np.ndarray
 
+    def on_canvases(
+        self, values: np.ndarray, shape: tuple[int, ...], dtype: Any = np.int64
+    ) -> np.ndarray:
+        """Return values of cells, [N], at their places on canvases, ``shape``; 0 elsewhere."""
+        found = np.zeros(shape, dtype=dtype)
+        found[self.canvas, self.row, self.column] = values
+        return found
+
 
 def drawn_cell_inputs(
     rule: LocalRule, drawing: WorkedDrawing, known_rows: np.ndarray | None = None
@@ -88,7 +96,6 @@ def draw_signals(
     last = drawing.top + drawing.heights - 1 if row is None else drawing.canvas_row(row)
     below = np.arange(drawing.truth.shape[1]) > last[:, None]
     for name in rule.signals:
-        maps[name] = np.zeros(drawing.truth.shape, dtype=np.uint8)
-        maps[name][found.canvas, found.row, found.column] = found.outputs[name]
+        maps[name] = found.on_canvases(found.outputs[name], drawing.truth.shape, np.uint8)
         maps[name][below] = UNDEFINED
     return maps
