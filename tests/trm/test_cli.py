@@ -8,7 +8,7 @@ import pytest
 
 import trm
 from trm.commands import cli
-from trm.commands.arguments import print_table
+from trm.commands.output import print_table
 
 SUITE = "--suite multiply-v1 --up-to 2"
 
@@ -76,7 +76,7 @@ def test_a_call_is_read_before_anything_heavy_is_imported(tmp_path):
     lines = f"""
 import sys
 from trm.commands import cli
-from trm.commands.arguments import print_table
+from trm.commands.output import print_table
 heavy = lambda: {{"torch", "lightning", "matplotlib"}} & set(sys.modules)
 for name, words in {calls!r}.items():
     cli.parser_of(name).parse_args(words.split())

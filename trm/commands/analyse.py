@@ -10,7 +10,9 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trm.commands.arguments import Arguments, Parser, print_table, results, step_numbers, whole
+from trm.commands.arguments import Arguments
+from trm.commands.output import print_table, results
+from trm.commands.parser import Parser, step_numbers, whole
 from trm.evaluation.grid_cells import size_name
 from trm.io.files import make_own_folder, versions, write_json, write_text
 from trm.runtime.progress import progress, report

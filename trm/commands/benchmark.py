@@ -5,7 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from canvas.problems import MOST_CELLS
-from trm.commands.arguments import Arguments, Parser, results, whole
+from trm.commands.arguments import Arguments
+from trm.commands.output import results
+from trm.commands.parser import Parser, whole
 from trm.evaluation.grid_format import AXES, FILES, GRID
 from trm.extras.benchmark.row_step_files import FORMATS, RowStepFiles
 from trm.extras.benchmark.scoring import grid_of, score, write_read

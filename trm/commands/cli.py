@@ -14,7 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from canvas.choices import import_code
-from trm.commands.arguments import VERBOSE, Arguments, Parser
+from trm.commands.arguments import Arguments
+from trm.commands.parser import VERBOSE, Parser
 from trm.commands.streams import open_closed_streams, write_similar_characters
 from trm.io.files import removing_empty_folders
 from trm.runtime.processes import (

@@ -1,6 +1,7 @@
 """`trm configs`: list or print the configurations that come with the package."""
 
-from trm.commands.arguments import Arguments, Parser
+from trm.commands.arguments import Arguments
+from trm.commands.parser import Parser
 from trm.io.config_files import about, find_config, shipped_configs
 
 EXAMPLES = """\

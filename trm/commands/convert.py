@@ -9,7 +9,8 @@ from typing import Any
 
 from canvas.problems import MOST_CELLS
 from trm.checkpoints import SUFFIX, is_weights
-from trm.commands.arguments import Arguments, Parser, whole
+from trm.commands.arguments import Arguments
+from trm.commands.parser import Parser, whole
 from trm.evaluation.grid_format import AXES
 from trm.io.files import check_place, write_new
 from trm.runtime.limits import MOST_STEPS

@@ -7,7 +7,8 @@ from typing import Any
 
 from canvas.task import Task
 from trm.commands import puzzles
-from trm.commands.arguments import Arguments, Parser, whole
+from trm.commands.arguments import Arguments
+from trm.commands.parser import Parser, whole
 from trm.evaluation.grid import Grid
 from trm.evaluation.grid_format import FILES, REPORT
 

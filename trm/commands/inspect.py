@@ -20,8 +20,10 @@ from canvas import symbols
 from canvas.drawing import RowSteps, WorkedDrawing, row_steps
 from trm.checkpoints import SUFFIX
 from trm.commands import puzzles
-from trm.commands.arguments import Arguments, Parser, check_problems, print_table, results, whole
+from trm.commands.arguments import Arguments, check_problems
 from trm.commands.export import DTYPES, ONNX, PAGE, export
+from trm.commands.output import print_table, results
+from trm.commands.parser import Parser, whole
 from trm.io.files import make_folder, replacing
 from trm.runtime.progress import progress, report
 

@@ -6,7 +6,8 @@ from itertools import groupby
 from textwrap import fill
 
 from trm.checkpoints.names import FileFacts, about, elsewhere, named_weights, only_packaged
-from trm.commands.arguments import Arguments, Parser
+from trm.commands.arguments import Arguments
+from trm.commands.parser import Parser
 
 EXAMPLES = """\
 examples:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from canvas.picture import to_terminal
 from trm.checkpoints import DECISIONS_SUFFIX, PROOF_SUFFIX, SHIPPED, find_checkpoint
-from trm.commands.arguments import Arguments, Parser, print_table, results, whole
+from trm.commands.arguments import Arguments
+from trm.commands.output import print_table, results
+from trm.commands.parser import Parser, whole
 from trm.io.files import check_place, make_folder
 from trm.runtime.progress import progress, report
 

@@ -18,7 +18,8 @@ from canvas.picture import save_gif, to_figure, to_terminal
 from canvas.problems import MOST_CELLS, Problems
 from canvas.task import Task
 from canvas.tasks import TASKS, task_of
-from trm.commands.arguments import Arguments, Parser, whole
+from trm.commands.arguments import Arguments
+from trm.commands.parser import Parser, whole
 from trm.io.files import check_place, replacing
 from trm.solving.voting import RANDOM
 

@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
-from trm.commands.arguments import Arguments, Parser, print_table, results
+from trm.commands.arguments import Arguments
+from trm.commands.output import print_table, results
+from trm.commands.parser import Parser
 from trm.evaluation.comparison import distinct_names, side_by_side
 from trm.evaluation.grid import grid_file, read_grid
 from trm.evaluation.grid_format import GRID, TRUST

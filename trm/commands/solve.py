@@ -18,7 +18,9 @@ from canvas.problems import Problems
 from canvas.sampling import sample
 from trm.checkpoints import SHIPPED
 from trm.commands import puzzles
-from trm.commands.arguments import Arguments, Parser, check_problems, results, whole
+from trm.commands.arguments import Arguments, check_problems
+from trm.commands.output import results
+from trm.commands.parser import Parser, whole
 from trm.io.files import check_file
 from trm.io.problem_files import format_of
 from trm.runtime.precision import computing_in

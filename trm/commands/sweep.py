@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trm.commands import evaluate
-from trm.commands.arguments import Arguments, Parser, print_table, results, whole
+from trm.commands.arguments import Arguments
+from trm.commands.output import print_table, results
+from trm.commands.parser import Parser, whole
 
 if TYPE_CHECKING:
     from canvas.task import Task

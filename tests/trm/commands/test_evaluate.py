@@ -13,7 +13,7 @@ from canvas.tasks import task_data
 from trm import evaluate
 from trm.checkpoints import DATA_KEY
 from trm.commands import cli
-from trm.commands.arguments import lengths
+from trm.commands.parser import lengths
 
 CELLS = ("--digits-a", "1..2,3", "--digits-b", "2", "--problems", 5, "--accelerator", "cpu")
 ONE = ("--digits-a", "2", "--digits-b", "1", "--problems", 2, "--accelerator", "cpu")

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 import trm.runtime.devices
-from trm.commands.arguments import Arguments, Parser
+from trm.commands.arguments import Arguments
+from trm.commands.parser import Parser
 from trm.runtime.devices import OneProcess, check_devices, open_devices
 
 
