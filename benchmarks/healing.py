@@ -33,7 +33,8 @@ from trm.evaluation.grid_cells import cell_problems
 from trm.evaluation.statistics import Share, bootstrap
 from trm.figures.style import mark, new_figure, save, tidy
 from trm.io.markdown import table
-from trm.models.iterative import Loop, map_state, named
+from trm.models.iterative import Loop
+from trm.models.states import map_state, named
 from trm.runtime.torch_settings import tensor_for
 from trm.solving.noise import random_state
 from trm.solving.solver import Solver

@@ -10,7 +10,8 @@ from canvas.cells.order import settle, wavefront
 from trm.cells.cache import CellCache, Decided
 from trm.cells.model import CellContext, CellModel, CellState
 from trm.cells.predictor import CellPredictor, Worked
-from trm.models.iterative import Loop, halt_logit
+from trm.models.halting import log_odds
+from trm.models.iterative import Loop
 from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.noise import generator_of
@@ -72,7 +73,7 @@ def run_wavefront(model: CellModel, tokens: Tensor, cache: CellCache | None = No
         log_symbol[canvas, row, column] = every.log_symbol * masked
         log_right.index_put_((canvas, row), every.log_right * masked, accumulate=True)
         passed[canvas, row, column] = messages[:-1]
-    return Wavefront(filled, halt_logit(log_right), log_symbol, passed)
+    return Wavefront(filled, log_odds(log_right), log_symbol, passed)
 
 
 @standard_settings(threads=1)
@@ -110,7 +111,7 @@ def in_steps(predictor: CellPredictor, canvases: np.ndarray) -> tuple[Wavefront,
             changed = changed.any(dim=1, keepdim=True).expand_as(changed)
         steps[changed] = number
         settled = (changed.cumsum(dim=1) == 0) | ((number >= bound) & model.encoding.ordered)
-        halt_logits = halt_logit(loop.state.log_right.masked_fill(~masked, 0).sum(dim=2))
+        halt_logits = log_odds(loop.state.log_right.masked_fill(~masked, 0).sum(dim=2))
         if on_step is not None and (number == 1 or changed.any()):
             sure = halt_logits.sigmoid() if not predictor.proved else torch.ones_like(halt_logits)
             sure = sure.masked_fill(~settled, torch.nan)

@@ -44,7 +44,8 @@ from trm.models.attention import (
     truncated_normal_,
 )
 from trm.models.coordinates import span
-from trm.models.iterative import IterativeModel, check_tokens, halt_logit, recur
+from trm.models.halting import log_odds
+from trm.models.iterative import IterativeModel, check_tokens, recur
 from trm.models.sites import INPUT, Site, layer_sites
 from trm.runtime.torch_settings import float32_default
 
@@ -285,7 +286,7 @@ class CellModel(Indexed, IterativeModel):
         were to be filled in are correct".
         """
         logits = F.one_hot(state.symbols, self.config.vocab_size).float() * _CERTAIN
-        return logits, halt_logit((state.log_right.masked_fill(~context.masked, 0)).sum(dim=(1, 2)))
+        return logits, log_odds((state.log_right.masked_fill(~context.masked, 0)).sum(dim=(1, 2)))
 
     def cells(
         self, op_inputs: OpInputs, tables: list[Tensor] | None = None

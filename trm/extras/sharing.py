@@ -40,8 +40,8 @@ from trm.checkpoints.names import named_weights
 from trm.checkpoints.puzzles import load_any
 from trm.extras.model_card import LIBRARY, description, model_card
 from trm.io.files import make_folder, read_object, write_json
-from trm.models.iterative import where
 from trm.models.recursive import RecursiveState, TinyRecursiveModel
+from trm.models.states import where_samples
 from trm.models.weights import uncompiled
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.solver import Solver
@@ -211,7 +211,7 @@ def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
 
         def step(tokens: Tensor, begins: Tensor, z_H: Tensor, z_L: Tensor) -> tuple[Tensor, ...]:
             context = model.encode(tokens)
-            state = where(begins, model.initial_state(context), RecursiveState(z_H, z_L))
+            state = where_samples(begins, model.initial_state(context), RecursiveState(z_H, z_L))
             state = model.iterate(context, state)
             return *model.read(state, context), *state
 

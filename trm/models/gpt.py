@@ -18,7 +18,7 @@ With ``halting`` the number of loops adapts to the token (Graves 2016, "Adaptive
 for Recurrent Neural Networks"). A head reads the state after each loop and predicts "the likeliest
 token is correct", as that of the tiny recursive model predicts "the row is correct". A token is
 written when its halt logit is above 0 and it has not changed for
-`trm.models.iterative.UNCHANGED_STEPS` loops, or after the last loop. Later loops read a token only
+`trm.models.settling.UNCHANGED_STEPS` loops, or after the last loop. Later loops read a token only
 when a later token needs them.
 """
 
@@ -34,10 +34,11 @@ from torch import Tensor, nn
 from trm.models.attention import Attention, KeyValueCache, Linear, Terms, compute_dtype
 from trm.models.configs import GPTConfig
 from trm.models.coordinates import Coordinates
-from trm.models.iterative import Network, Settling
+from trm.models.iterative import Network
 from trm.models.pauses import FIRST, Pauses
 from trm.models.positions import Learned, Learned2D, check_canvas, make_position
 from trm.models.sampling import Sampler
+from trm.models.settling import Settling
 from trm.models.sites import Site, block_sites
 from trm.runtime.progress import report
 from trm.runtime.torch_settings import float32_default

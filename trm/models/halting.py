@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canvas.symbols import MASK
-from trm.models.iterative import halt_logit
 
 
 def make_halt_head(pool: str, hidden_size: int) -> nn.Linear:
@@ -67,4 +66,10 @@ def pooled_halt_logits(pool: str, head: nn.Module, z: Tensor, weights: Tensor | 
         logits = head((weights.to(z.dtype).unsqueeze(1) @ z).squeeze(1))  # of the mean, [B, D]
         return logits[:, 0].float()
     log_correct = F.logsigmoid(head(z)[..., 0].float())  # [B, P + S]
-    return halt_logit((log_correct * weights).sum(dim=1))
+    return log_odds((log_correct * weights).sum(dim=1))
+
+
+def log_odds(log_probability: Tensor) -> Tensor:
+    """Return the log odds of an event from its log probability, float32 [...]; at most 16.2."""
+    log = log_probability.clamp(max=-1e-7)
+    return log - torch.log(-torch.expm1(log))

@@ -24,8 +24,9 @@ import torch
 from torch import Tensor, nn
 
 from trm.models.gpt import GPT
-from trm.models.iterative import IterativeModel, Network, named, unnamed
+from trm.models.iterative import IterativeModel, Network
 from trm.models.sites import INPUT, OUTPUT, Site, block_sites, module_sites
+from trm.models.states import named, unnamed
 from trm.models.weights import uncompiled
 
 

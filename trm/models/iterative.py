@@ -16,15 +16,15 @@ import torch
 from torch import Tensor, nn
 
 from trm.models.sites import Site, block_sites, module_sites
+from trm.models.states import State, map_state
+from trm.released import moved
 
-State = Any  # see above
 Batch = dict[str, Tensor]  # tensors with one entry a sample, [B, ...] each
 # Usual tensors of a state, of P prefix tokens and S cells.
 STATES = {
     "z_H": "float [B, P + S, D], the answer so far, after a supervision step",
     "z_L": "float [B, P + S, D], the reasoning, after a supervision step",
 }
-UNCHANGED_STEPS = 2  # consecutive unchanged steps after which a trusted answer has settled
 
 
 def recur(
@@ -182,55 +182,6 @@ class Loop:
         self.context = context[index] if isinstance(context, Tensor) else context.select(index)
 
 
-class Settling:
-    """Tracks rows over supervision steps and decides which of them have settled.
-
-    A looped GPT uses it on single tokens, over loops.
-
-    A row has settled, and its sample may stop, when its halt logit is above 0 and it has not
-    changed for `UNCHANGED_STEPS` steps. The halting head alone stops too early: some rows that it
-    trusts still change, mostly for the better. One unchanged step is not enough either: in a row
-    longer than those of training, a carry may still be under way.
-    """
-
-    def __init__(self, unknown: Tensor, patience: int | None = None) -> None:
-        """Begin before the first step.
-
-        Args:
-            unknown: cells to fill in, which alone are compared, bool [B, H, W].
-            patience: consecutive unchanged steps after which a row has settled whatever its halt
-                logit; None: never.
-        """
-        self.unknown, self.patience = unknown, patience
-        self.before: Tensor | None = None
-        self.unchanged = torch.zeros(len(unknown), dtype=torch.long, device=unknown.device)
-
-    def update(self, cells: Tensor, halt_logits: Tensor) -> Tensor:
-        """Return the rows that have settled after one more step, bool [B].
-
-        Args:
-            cells: of this step, uint8 [B, H, W].
-            halt_logits: [B], above 0 where the model predicts that the row is correct.
-        """
-        if self.before is not None:  # before the first step there was no answer to keep
-            same = ((cells == self.before) | ~self.unknown).all(-1).all(-1)
-            self.unchanged = (self.unchanged + 1) * same
-        self.before = cells
-        settled = (halt_logits > 0) & (self.unchanged >= UNCHANGED_STEPS)
-        return settled if self.patience is None else settled | (self.unchanged >= self.patience)
-
-    def keep(self, index: Tensor) -> None:
-        """Continue with the rows of a mask, bool [B]."""
-        self.unknown, self.unchanged = self.unknown[index], self.unchanged[index]
-        self.before = None if self.before is None else self.before[index]
-
-
-def halt_logit(log_probability: Tensor) -> Tensor:
-    """Return the halt logit of "all cells are correct" from its log probability, float32 [...]."""
-    log = log_probability.clamp(max=-1e-7)
-    return log - torch.log(-torch.expm1(log))
-
-
 def check_tokens(tokens: Tensor) -> None:
     """Check that tokens are symbol ids of canvases.
 
@@ -244,26 +195,5 @@ def check_tokens(tokens: Tensor) -> None:
         )
 
 
-def named(state: State) -> dict[str, Tensor]:
-    """Return the tensors of a state by name, in order. A single tensor is named ``state``."""
-    return {"state": state} if isinstance(state, Tensor) else state._asdict()
-
-
-def unnamed(like: State, parts: Mapping[str, Tensor]) -> State:
-    """Return a state of the same type as another from tensors by name; the inverse of `named`."""
-    return parts["state"] if isinstance(like, Tensor) else type(like)(**parts)
-
-
-def map_state(function: Callable[..., Tensor], state: State, *others: State) -> State:
-    """Apply a function to each tensor of a state, and to those of the same name in other states."""
-    every = [named(one) for one in (state, *others)]
-    return unnamed(state, {name: function(*(one[name] for one in every)) for name in every[0]})
-
-
-def where(chosen: Tensor, one: State, other: State) -> State:
-    """Return ``one`` in chosen samples, bool [B], and ``other`` elsewhere; dtypes of ``one``."""
-
-    def mixed(a: Tensor, b: Tensor) -> Tensor:
-        return torch.where(chosen.view(-1, *[1] * (a.ndim - 1)), a, b.to(a.dtype))
-
-    return map_state(mixed, one, other)
+def __getattr__(name: str) -> Any:
+    return moved(__name__, name)

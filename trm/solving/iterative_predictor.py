@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trm.models.iterative import IterativeModel, Loop, Settling
+from trm.models.iterative import IterativeModel, Loop
+from trm.models.settling import Settling
 from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.noise import NoisyLoop
 from trm.solving.predictor import Predictor

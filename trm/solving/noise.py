@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from trm.models.context import Context
-from trm.models.iterative import IterativeModel, Loop, named, unnamed
+from trm.models.iterative import IterativeModel, Loop
+from trm.models.states import named, unnamed
 from trm.runtime.torch_settings import tensor_for
 from trm.solving.predictor import Options
 

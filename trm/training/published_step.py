@@ -12,7 +12,8 @@ from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
 from canvas.drawing import UNDEFINED
-from trm.models.iterative import Batch, IterativeModel, Loop, named, unnamed, where
+from trm.models.iterative import Batch, IterativeModel, Loop
+from trm.models.states import named, unnamed, where_samples
 from trm.training.auxiliary import AuxiliaryHeads
 from trm.training.random_bits import uniform
 from trm.training.step import DepthConfig, Metrics, supervise
@@ -66,10 +67,10 @@ def carried_step(
     if "correct" in batch or "correct" in held:
         every = {"correct": torch.ones_like(halted)}
         batch, held = every | batch, every | held
-    batch = {name: where(halted, part, held[name]) for name, part in batch.items()}
+    batch = {name: where_samples(halted, part, held[name]) for name, part in batch.items()}
     loop = Loop(model, batch["inputs"])
     if carry.state:
-        loop.state = where(halted, loop.state, unnamed(loop.state, carry.state))
+        loop.state = where_samples(halted, loop.state, unnamed(loop.state, carry.state))
     loop.step()
     logits, halt_logits = loop.read()
 

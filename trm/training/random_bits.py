@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from canvas.problems import Split, keys, mix, random_words
-from trm.models.iterative import State, named, unnamed, where
+from trm.models.states import State, named, unnamed, where_samples
 
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # int64 of the same bits
 
@@ -92,7 +92,7 @@ def random_starts(state: State, share: float, seeds: Tensor) -> State:
         noises = normal_pair(seeds[:, None], counter)
         for (name, size), noise in zip(pair, noises, strict=False):
             z = parts[name]
-            parts[name] = where(chosen, noise[:, :size].reshape(z.shape).to(z.dtype), z)
+            parts[name] = where_samples(chosen, noise[:, :size].reshape(z.shape).to(z.dtype), z)
     return unnamed(state, parts)
 
 

@@ -19,7 +19,8 @@ from trm.cells.samples import CellInputSamples
 from trm.cells.table import MemoTable
 from trm.checkpoints.loading import load_solver
 from trm.checkpoints.names import about, named_weights
-from trm.models.iterative import Loop, halt_logit
+from trm.models.halting import log_odds
+from trm.models.iterative import Loop
 
 LAYOUTS = ("lattice", "standard")  # a cell of one head, and of many
 TASKS = {layout: Multiplication(layout=layout, base=3) for layout in LAYOUTS}
@@ -80,7 +81,7 @@ def test_a_canvas_is_solved_cell_by_cell(shape: dict[str, int], layout: str) -> 
             signals = [1, *(mine[name] for name in rule.signals)]
             assert worked.messages[0, row, column].tolist() == signals
     assert worked.messages[..., 0].sum() == 18
-    torch.testing.assert_close(worked.halt_logits[0], halt_logit(sure))
+    torch.testing.assert_close(worked.halt_logits[0], log_odds(sure))
 
 
 def test_canvases_of_a_batch_do_not_interact() -> None:

@@ -17,7 +17,7 @@ from trm.checkpoints import SHIPPED
 from trm.checkpoints.content import save_model
 from trm.checkpoints.loading import load_solver
 from trm.extras.sharing import from_pretrained, push_to_hub, save_pretrained, to_onnx
-from trm.models.iterative import where
+from trm.models.states import where_samples
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
@@ -202,7 +202,7 @@ def test_a_supervision_step_in_onnx_equals_the_models():
     state = model.iterate(context, model.initial_state(context))
     begins = torch.tensor([False, True, False])
     with torch.no_grad():
-        mixed = where(begins, state, model.iterate(context, state))
+        mixed = where_samples(begins, state, model.iterate(context, state))
         compiled = torch.compile(model, backend="eager")
         found = run_onnx(compiled, tokens, begins, *(part.detach() for part in state))
         assert_same(found, (*model.read(mixed, context), *mixed))

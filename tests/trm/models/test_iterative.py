@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from trm.models.iterative import IterativeModel, Loop, map_state, named, unnamed, where
+from trm.models.iterative import IterativeModel, Loop
+from trm.models.states import map_state, named, unnamed, where_samples
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.training.published_step import Carry, carried_step
 from trm.training.random_bits import random_starts, uniform
@@ -72,7 +73,7 @@ def test_a_state_is_mapped_selected_and_named(kind):
     assert list(named(state)) == {"tensor": ["state"], "named": ["one", "other"]}[kind]
     assert equal(unnamed(state, named(state)), state)
     index = torch.tensor([True, False, True, False])
-    mixed = where(index, state, map_state(torch.neg, state))
+    mixed = where_samples(index, state, map_state(torch.neg, state))
     for name, part in named(mixed).items():
         assert torch.equal(part[index], named(state)[name][index])
         assert torch.equal(part[~index], -named(state)[name][~index])

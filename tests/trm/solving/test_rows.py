@@ -8,8 +8,9 @@ from tiny import tiny_trm
 from canvas.drawing import WorkedDrawing, row_steps
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
-from trm.models.iterative import UNCHANGED_STEPS, Loop, Settling
+from trm.models.iterative import Loop
 from trm.models.recursive import TinyRecursiveModel
+from trm.models.settling import UNCHANGED_STEPS, Settling
 from trm.solving.calibration import Calibration
 from trm.solving.iterative_predictor import AfterStep, IterativePredictor
 from trm.solving.rows import fill_row_by_row

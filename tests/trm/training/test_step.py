@@ -14,8 +14,8 @@ from canvas.problems import keys, random_words
 from canvas.sequences import IGNORE
 from canvas.symbols import PAD
 from trm.models.configs import RecursiveConfig
-from trm.models.iterative import State, map_state
 from trm.models.recursive import TinyRecursiveModel
+from trm.models.states import State, map_state
 from trm.training import random_bits as draws
 from trm.training.data import Canvas
 from trm.training.published_step import carried_step

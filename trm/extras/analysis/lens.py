@@ -13,7 +13,7 @@ from torch import Tensor
 
 from canvas.symbols import MASK
 from trm.extras.analysis.record import SequenceRecorder, StepRecorder, Visits, check_cells
-from trm.models.iterative import named
+from trm.models.states import named
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.families import family_of
 from trm.solving.predictor import Predictor

@@ -32,7 +32,7 @@ from trm.evaluation.grid_cells import fitted, region_of, size_name
 from trm.evaluation.statistics import Share, bootstrap
 from trm.extras.analysis.record import SequenceRecorder, StepRecorder, Visits, check_cells
 from trm.models.context import Context
-from trm.models.iterative import named
+from trm.models.states import named
 from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.families import family_of

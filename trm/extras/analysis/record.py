@@ -19,7 +19,8 @@ from canvas.sequences import to_sequences
 from trm.models.context import Context
 from trm.models.gpt import GPT
 from trm.models.hooks import Visit, record, sites
-from trm.models.iterative import IterativeModel, Loop, named, unnamed
+from trm.models.iterative import IterativeModel, Loop
+from trm.models.states import named, unnamed
 from trm.runtime.limits import MOST_STEPS, check_whole
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.families import CELL_STATES, family_of

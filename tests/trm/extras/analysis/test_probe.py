@@ -24,7 +24,8 @@ from trm.evaluation.statistics import Share
 from trm.extras.analysis import probe
 from trm.extras.analysis.probe import FeaturePlace, examples, fit, observe, run_probes, share
 from trm.extras.analysis.record import StepRecorder, token_of_cell
-from trm.models.iterative import Loop, named
+from trm.models.iterative import Loop
+from trm.models.states import named
 
 QUICK = probe.ProbeSettings(steps=(1, 2), problems=4, train_problems=6)
 SIZES = [{"digits_a": 2, "digits_b": 2}, {"digits_a": 3, "digits_b": 2}]

@@ -13,8 +13,8 @@ from trm.extras.analysis import record
 from trm.extras.analysis.record import Recorder, SequenceRecorder, StepRecorder
 from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
-from trm.models.iterative import named
 from trm.models.recursive import TinyRecursiveModel
+from trm.models.states import named
 
 
 def model(**more) -> TinyRecursiveModel:
