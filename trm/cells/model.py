@@ -46,7 +46,7 @@ from trm.models.attention import (
 from trm.models.coordinates import span
 from trm.models.halting import log_odds
 from trm.models.iterative import IterativeModel, check_tokens, recur
-from trm.models.sites import INPUT, Site, layer_sites
+from trm.models.sites import INPUT, Site, last_sites, layer_sites
 from trm.runtime.torch_settings import float32_default
 
 _CERTAIN = 30.0  # logit of a decided symbol
@@ -199,7 +199,7 @@ class CellModel(Indexed, IterativeModel):
             "op_inputs": Site(ids, self.reader, INPUT, method="decode"),
             **layers,
             "op_logits": logits,
-            **self.last_sites(states),
+            **last_sites(self, states),
         }
 
     def encode(self, tokens: Tensor, cache: CellCache | None = None) -> CellContext:

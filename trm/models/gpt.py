@@ -39,7 +39,6 @@ from trm.models.pauses import FIRST, Pauses
 from trm.models.positions import Learned, Learned2D, check_canvas, make_position
 from trm.models.sampling import Sampler
 from trm.models.settling import Settling
-from trm.models.sites import Site, block_sites
 from trm.runtime.progress import report
 from trm.runtime.torch_settings import float32_default
 
@@ -122,21 +121,6 @@ class GPT(Network):
         self.pauses: nn.Parameter | None = None
         if config.pauses:
             self.pauses = nn.Parameter(torch.randn(config.pauses, D) * INITIAL_STD)
-
-    def sites(self, states: Sequence[str] = ()) -> dict[str, Site]:
-        """Return the sites of the network, see `trm.models.hooks`."""
-        embed = "float [B, T, D], embedded symbols, without positions"
-        logits = "float [B, T, V], of the next token; `run_with_cache` returns those of cells"
-        found = {
-            "embed": Site(embed, self.embed_tokens),
-            **block_sites(self.layers, "T", mlp="down"),
-            "norm": Site("float [B, T, D], states after the last norm", self.norm),
-            "logits": Site(logits, self, method="head"),
-        }
-        if self.halt_head is not None:
-            halting = "float32 [B, T], or [B] while it writes token by token"
-            found["halt_logits"] = Site(halting, self, method="halt_logits")
-        return found
 
     def accepts(self, height: int, width: int) -> bool:
         """Return whether the position encoding supports canvases of that size."""

@@ -24,8 +24,8 @@ import torch
 from torch import Tensor, nn
 
 from trm.models.gpt import GPT
-from trm.models.iterative import IterativeModel, Network
-from trm.models.sites import INPUT, OUTPUT, Site, block_sites, module_sites
+from trm.models.iterative import IterativeModel
+from trm.models.sites import INPUT, OUTPUT, Site, sites_of
 from trm.models.states import named, unnamed
 from trm.models.weights import uncompiled
 
@@ -393,6 +393,4 @@ def _sites(model: nn.Module, states: Sequence[str] = ()) -> dict[str, Site]:
             f"sites are those of a network, not of a {type(model).__name__}: of a solver, take "
             "solver.predictor.model"
         )
-    if isinstance(model, Network):
-        return model.sites(states)
-    return block_sites(getattr(model, "layers", ()), "S") | module_sites(model)
+    return sites_of(model, states)

@@ -9,22 +9,16 @@ A state is a tensor [B, ...], or a named tuple of such tensors.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from trm.models.sites import Site, block_sites, module_sites
 from trm.models.states import State, map_state
 from trm.released import moved
 
 Batch = dict[str, Tensor]  # tensors with one entry a sample, [B, ...] each
-# Usual tensors of a state, of P prefix tokens and S cells.
-STATES = {
-    "z_H": "float [B, P + S, D], the answer so far, after a supervision step",
-    "z_L": "float [B, P + S, D], the reasoning, after a supervision step",
-}
 
 
 def recur(
@@ -67,14 +61,6 @@ class Network(nn.Module):
         """Number of learned parameters; shared ones are counted once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
-    def sites(self, states: Sequence[str] = ()) -> dict[str, Site]:
-        """Return the sites of the network in order of computation, see `trm.models.hooks`.
-
-        Args:
-            states: names of the tensors of the state, for a class that does not declare them.
-        """
-        return block_sites(getattr(self, "layers", ()), "S") | module_sites(self)
-
 
 class IterativeModel(Network, ABC):
     """Network that reads a canvas and computes a symbol for every cell, and a halt logit.
@@ -88,8 +74,6 @@ class IterativeModel(Network, ABC):
         ragged: True if samples can have different numbers of tokens, and states different sizes.
         updates: names of the state's tensors that a supervision step replaces, in order, one for
             every pass through ``layers``. For probing alone; empty if not known.
-        states: dtype, shape and meaning of the state's tensors by name, if it is a named tuple;
-            empty: those of `updates`.
 
     A model may have a method ``cell_states(state, context)`` that returns the vector from which
     each cell is read, float [B, H, W, D] with D = ``config.hidden_size``. Auxiliary heads read it.
@@ -99,7 +83,6 @@ class IterativeModel(Network, ABC):
     translation_invariant: bool = False
     ragged: bool = False
     updates: tuple[str, ...] = ()
-    states: Mapping[str, str] = {}
 
     @abstractmethod
     def encode(self, tokens: Tensor) -> Any:
@@ -134,18 +117,6 @@ class IterativeModel(Network, ABC):
         for _ in range(steps):
             loop.step()
         return loop.read()
-
-    def sites(self, states: Sequence[str] = ()) -> dict[str, Site]:
-        return super().sites(states) | self.last_sites(states)
-
-    def last_sites(self, states: Sequence[str] = ()) -> dict[str, Site]:
-        """Return the sites after the blocks: the tensors of the state, and both results."""
-        about = STATES | dict(self.states)
-        known = [*self.states] or [*dict.fromkeys(self.updates)] or ["state"]
-        return {name: Site(about.get(name, "of the state")) for name in states or known} | {
-            "logits": Site("float [B, H, W, V], of each cell's symbol"),
-            "halt_logits": Site("float32 [B], of each canvas"),
-        }
 
 
 class Loop:

@@ -17,7 +17,6 @@ Transformers for Length Generalization").
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -33,9 +32,8 @@ from trm.models.context import Context as Context
 from trm.models.context import cell_tokens
 from trm.models.coordinates import Coordinates, box, neighbourhood_mask
 from trm.models.halting import make_halt_head, pool_weights, pooled_halt_logits
-from trm.models.iterative import STATES, IterativeModel, check_tokens, recur
+from trm.models.iterative import IterativeModel, check_tokens, recur
 from trm.models.positions import check_canvas, make_position
-from trm.models.sites import Site, block_sites
 from trm.runtime.torch_settings import float32_default
 
 _CERTAIN = 30.0  # logit of a blank cell that is no token
@@ -56,7 +54,6 @@ class TinyRecursiveModel(IterativeModel):
     """
 
     config: RecursiveConfig
-    states = STATES
     H_init: Tensor
     L_init: Tensor
 
@@ -178,18 +175,6 @@ class TinyRecursiveModel(IterativeModel):
 
     def accepts(self, height: int, width: int) -> bool:
         return self.position.accepts(Coordinates.canvas(height, width, self.config.prefix_length))
-
-    def sites(self, states: Sequence[str] = ()) -> dict[str, Site]:
-        embed = "float [B, S, D], embedded symbols, without positions"
-        first = {
-            "embed": Site(embed, self.embed_tokens),
-            "inputs": Site("float [B, S, D], embedded prefix and symbols with positions"),
-            "cells": Site(
-                "int64 [B, cells], cell of each token after the prefix; H * W: padding. It cannot "
-                "be replaced"
-            ),
-        }
-        return first | block_sites(self.layers, "S") | self.last_sites(states)
 
     def cell_states(self, state: RecursiveState, context: Context) -> Tensor:
         """Return z_H of every cell, [B, H, W, D]; 0 where a cell is no token."""

@@ -1,16 +1,24 @@
-"""Sites of a model: the named values of its computation, as its class declares them.
+"""Sites of a model: the named values of its computation.
 
 Other libraries call them hook points. `trm.models.hooks` records and replaces their values.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from torch import nn
 
 from trm.models.attention import Attention
+from trm.models.gpt import GPT
+from trm.models.iterative import IterativeModel
+from trm.models.recursive import TinyRecursiveModel
 
 OUTPUT, INPUT, WEIGHTS = "output", "input", "weights"  # kinds of values
+# Usual tensors of a state, of P prefix tokens and S cells.
+STATES = {
+    "z_H": "float [B, P + S, D], the answer so far, after a supervision step",
+    "z_L": "float [B, P + S, D], the reasoning, after a supervision step",
+}
 
 
 class Site(NamedTuple):
@@ -21,6 +29,70 @@ class Site(NamedTuple):
     kind: str = OUTPUT
     number: int = 0  # of the argument, for `INPUT`
     method: str = ""  # a method whose argument or result is the value; empty: the module's call
+
+
+def sites_of(model: nn.Module, states: Sequence[str] = ()) -> dict[str, Site]:
+    """Return the sites of a network in order of computation.
+
+    A class can have a method ``sites(states)`` of its own.
+
+    Args:
+        model: a network of any family, or another module.
+        states: names of the tensors of the state, for a class that does not declare them.
+    """
+    if callable(own := getattr(model, "sites", None)):
+        return own(states)
+    if isinstance(model, TinyRecursiveModel):
+        return _recursive_sites(model, states)
+    if isinstance(model, GPT):
+        return _gpt_sites(model)
+    found = block_sites(getattr(model, "layers", ()), "S") | module_sites(model)
+    return found | last_sites(model, states) if isinstance(model, IterativeModel) else found
+
+
+def _recursive_sites(model: TinyRecursiveModel, states: Sequence[str]) -> dict[str, Site]:
+    embed = "float [B, S, D], embedded symbols, without positions"
+    cells = "int64 [B, cells], cell of each token after the prefix; H * W: padding. It cannot be"
+    return {
+        "embed": Site(embed, model.embed_tokens),
+        "inputs": Site("float [B, S, D], embedded prefix and symbols with positions"),
+        "cells": Site(f"{cells} replaced"),
+        **block_sites(model.layers, "S"),
+        **last_sites(model, states or [*getattr(model, "states", STATES)]),
+    }
+
+
+def _gpt_sites(model: GPT) -> dict[str, Site]:
+    embed = "float [B, T, D], embedded symbols, without positions"
+    logits = "float [B, T, V], of the next token; `run_with_cache` returns those of cells"
+    found = {
+        "embed": Site(embed, model.embed_tokens),
+        **block_sites(model.layers, "T", mlp="down"),
+        "norm": Site("float [B, T, D], states after the last norm", model.norm),
+        "logits": Site(logits, model, method="head"),
+    }
+    if model.halt_head is not None:
+        halting = "float32 [B, T], or [B] while it writes token by token"
+        found["halt_logits"] = Site(halting, model, method="halt_logits")
+    return found
+
+
+def last_sites(model: IterativeModel, states: Sequence[str] = ()) -> dict[str, Site]:
+    """Return the sites after the blocks: the tensors of the state, and both results.
+
+    Args:
+        model: an iterative model. Its attribute ``states``, if it has one, is a dictionary from
+            names of tensors to their dtype, shape and meaning.
+        states: names of the tensors; empty: those of ``model.states`` or `updates`, or ``state``.
+    """
+    declared = getattr(model, "states", {})
+    declared = declared if isinstance(declared, Mapping) else {}  # or a part that is called so
+    about = {**STATES, **declared}
+    known = [*declared] or [*dict.fromkeys(model.updates)] or ["state"]
+    return {name: Site(about.get(name, "of the state")) for name in states or known} | {
+        "logits": Site("float [B, H, W, V], of each cell's symbol"),
+        "halt_logits": Site("float32 [B], of each canvas"),
+    }
 
 
 def block_sites(layers: Iterable[nn.Module], S: str, mlp: str = "mlp") -> dict[str, Site]:
