@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from trm.models.gpt import GPT
-from trm.models.iterative import IterativeModel
+from trm.models.iterative import IterativeModel, cycle_passes
 from trm.models.sites import INPUT, OUTPUT, Site, sites_of
 from trm.models.states import named, unnamed
 from trm.models.weights import uncompiled
@@ -196,7 +196,7 @@ def record(
             stack.enter_context(_wrapped(owner, method, wrapper))
         first = next(iter(getattr(model, "layers", ())), None)
         if first is not None:
-            stack.callback(first.register_forward_pre_hook(clock.turned).remove)
+            stack.callback(first.register_forward_pre_hook(clock.count_pass).remove)
         for name, tap in taps.items():
             if known[name].part is not None and not known[name].method:
                 stack.callback(_attached(known[name], tap).remove)
@@ -223,24 +223,22 @@ class _Clock:
     def __init__(self, model: nn.Module) -> None:
         config: Any = getattr(model, "config", None)
         self.run = self.step = self.count = 0
-        self.turns = [(name, 0, 0) for name in getattr(model, "updates", ())]
+        self.passes = [(name, 0, 0) for name in getattr(model, "updates", ())]  # of a step
         if hasattr(config, "H_cycles") and hasattr(config, "L_cycles"):
-            cycles = range(1, config.L_cycles + 1)
-            self.turns = [
-                turn
-                for H in range(1, config.H_cycles + 1)
-                for turn in (*(("z_L", H, L) for L in cycles), ("z_H", H, 0))
-            ]
+            self.passes = cycle_passes(config.H_cycles, config.L_cycles)
 
-    def turned(self, *_: object) -> None:
+    def begin_run(self) -> None:
+        self.run, self.step, self.count = self.run + 1, 0, 0
+
+    def count_pass(self, *_: object) -> None:
         """Count a pass through the blocks."""
         self.count += 1
 
     def visit(self, site: str) -> Visit:
-        if not self.count or not self.turns:
+        if not self.count or not self.passes:
             return Visit(site, self.run, self.step, self.count)
-        turn = (self.count - 1) % len(self.turns)  # a step may run all cycles several times
-        return Visit(site, self.run, self.step, turn + 1, *self.turns[turn])
+        index = (self.count - 1) % len(self.passes)  # a step may run all cycles several times
+        return Visit(site, self.run, self.step, index + 1, *self.passes[index])
 
 
 class _Tap(NamedTuple):
@@ -330,7 +328,7 @@ def _wrappers(
         return value if made is None else made
 
     def encode(original: _Wrapper, *given: Any, **more: Any) -> Any:
-        clock.run, clock.step, clock.count = clock.run + 1, 0, 0
+        clock.begin_run()
         context = original(*given, **more)
         if "inputs" in taps:
             context = replace(context, inputs=put("inputs", context.inputs))
@@ -357,7 +355,7 @@ def _wrappers(
         return put("logits", logits), put("halt_logits", halt_logits)
 
     def embed(original: _Wrapper, *given: Any) -> Tensor:
-        clock.run, clock.step, clock.count = clock.run + 1, 0, 0
+        clock.begin_run()
         return original(*given)
 
     def run_blocks(original: _Wrapper, x: Tensor, terms: Any, loop: int, *more: Any) -> Tensor:

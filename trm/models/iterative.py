@@ -46,6 +46,17 @@ def recur(
     return z_H, z_L
 
 
+def cycle_passes(H_cycles: int, L_cycles: int) -> list[tuple[str, int, int]]:
+    """Return the passes through the layers in `recur`: updated state, H cycle, L cycle.
+
+    Cycles are numbered from 1; the L cycle is 0 where z_H is updated.
+
+    Example: 1 H cycle, 2 L cycles → ``[("z_L", 1, 1), ("z_L", 1, 2), ("z_H", 1, 0)]``.
+    """
+    numbers = [*range(1, L_cycles + 1), 0]
+    return [("z_L" if L else "z_H", H, L) for H in range(1, H_cycles + 1) for L in numbers]
+
+
 class Network(nn.Module):
     """Base class of the models of all families."""
 

@@ -32,7 +32,7 @@ from trm.models.context import Context as Context
 from trm.models.context import cell_tokens
 from trm.models.coordinates import Coordinates, box, neighbourhood_mask
 from trm.models.halting import make_halt_head, pool_weights, pooled_halt_logits
-from trm.models.iterative import IterativeModel, check_tokens, recur
+from trm.models.iterative import IterativeModel, check_tokens, cycle_passes, recur
 from trm.models.positions import check_canvas, make_position
 from trm.runtime.torch_settings import float32_default
 
@@ -161,7 +161,8 @@ class TinyRecursiveModel(IterativeModel):
     @property
     def updates(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of the updated states: in every H cycle z_L, L_cycles times, then z_H."""
-        return (*["z_L"] * self.config.L_cycles, "z_H") * self.config.H_cycles
+        cycles = self.config.H_cycles, self.config.L_cycles
+        return tuple(state for state, _, _ in cycle_passes(*cycles))
 
     @property
     def ragged(self) -> bool:  # type: ignore[override]
