@@ -31,7 +31,7 @@ from trm.models.configs import RecursiveConfig
 from trm.models.context import Context as Context
 from trm.models.context import cell_tokens
 from trm.models.coordinates import Coordinates, box, neighbourhood_mask
-from trm.models.halting import make_halt_head, pool_weights, pooled_halt_logits
+from trm.models.halting import HaltHead
 from trm.models.iterative import IterativeModel, check_tokens, cycle_passes, recur
 from trm.models.positions import check_canvas, make_position
 from trm.runtime.torch_settings import float32_default
@@ -92,7 +92,7 @@ class TinyRecursiveModel(IterativeModel):
             for _ in range(config.num_layers)
         )
         self.lm_head = Linear(D, config.vocab_size)
-        self.halt_head = make_halt_head(config.halt_pool, D)
+        self.halt_head = HaltHead(config.halt_pool, D)
         for name in ("H_init", "L_init"):  # fixed, and not among the parameters
             self.register_buffer(name, truncated_normal_(torch.empty(D), 1.0))
 
@@ -120,7 +120,7 @@ class TinyRecursiveModel(IterativeModel):
         blank = logits.new_zeros(logits.shape[-1])
         if context.places is not None:  # puzzles have no blank symbol, and all cells are tokens
             blank[BLANK] = _CERTAIN
-        halt = pooled_halt_logits(config.halt_pool, self.halt_head, z, context.halt_weights)
+        halt = self.halt_head.logits(z, context.halt_weights)
         return context.on_canvas(logits, blank), halt
 
     def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
@@ -155,7 +155,7 @@ class TinyRecursiveModel(IterativeModel):
         if terms.vectors is not None:
             inputs = (inputs + terms.vectors) * math.sqrt(0.5)  # keeps the variance
         inputs = (inputs * self.embed_scale).to(compute_dtype(inputs))
-        weights = pool_weights(config.halt_pool, symbols, coordinates.present, P)
+        weights = self.halt_head.token_weights(symbols, coordinates.present, P)
         return Context(inputs, weights, height, width, places, terms._replace(vectors=None))
 
     @property
