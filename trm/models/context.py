@@ -6,7 +6,6 @@ A recursive transformer reads all cells, or, where its batches are ragged, those
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,32 +14,30 @@ from trm.models.attention import Terms
 from trm.models.coordinates import Coordinates
 
 
-class CellTokens(NamedTuple):
-    """Cells that are tokens, S of each canvas."""
-
-    symbols: Tensor  # [B, S], dtype of the canvases
-    coordinates: Coordinates  # of a prefix, and then of these cells
-    places: Tensor | None  # int64 [B, S], their numbers (H * W: padding); None: all cells, in order
-
-
-def cell_tokens(canvases: Tensor, prefix_length: int, kept: Tensor | None) -> CellTokens:
+def cell_tokens(
+    canvases: Tensor, prefix_length: int, kept: Tensor | None
+) -> tuple[Tensor, Coordinates, Tensor | None]:
     """Return the cells of canvases that are tokens, padded to the canvas with most of them.
 
     Args:
         canvases: symbol ids, integers [B, H, W].
         prefix_length: number of tokens before them.
         kept: cells that are tokens, bool [B, H, W]; None: all.
+
+    Returns:
+        Their symbols, [B, S]; coordinates of the prefix and then of these cells; and their numbers,
+        see `Context.cell_numbers`.
     """
     _, height, width = canvases.shape
     coordinates = Coordinates.canvas(height, width, prefix_length, canvases.device)
     if kept is None:
-        return CellTokens(canvases.flatten(1), coordinates, None)
+        return canvases.flatten(1), coordinates, None
     coordinates = coordinates.only(kept)
     assert coordinates.present is not None
-    places = coordinates.index[:, prefix_length:] - prefix_length
-    symbols = canvases.flatten(1).gather(1, places)
-    places = places.masked_fill(~coordinates.present[:, prefix_length:], height * width)
-    return CellTokens(symbols, coordinates, places)
+    numbers = coordinates.index[:, prefix_length:] - prefix_length
+    symbols = canvases.flatten(1).gather(1, numbers)
+    absent = ~coordinates.present[:, prefix_length:]
+    return symbols, coordinates, numbers.masked_fill(absent, height * width)
 
 
 @dataclass
@@ -55,14 +52,15 @@ class Context:
     halt_weights: Tensor | None  # [B, P + S], see `trm.models.halting`
     height: int
     width: int
-    places: Tensor | None  # see `CellTokens`
+    # int64 [B, S], cells in reading order from 0, H * W for padding; None: all cells
+    cell_numbers: Tensor | None
     terms: Terms  # position terms of attention
 
     @property
     def cells(self) -> Tensor:
         """Cells of the tokens without the prefix, int64 [B, S], H * W: padding."""
-        if self.places is not None:
-            return self.places
+        if self.cell_numbers is not None:
+            return self.cell_numbers
         every = torch.arange(self.height * self.width, device=self.inputs.device)
         return every.expand(len(self.inputs), -1)
 
@@ -71,15 +69,15 @@ class Context:
 
         Cells that are no tokens get ``elsewhere``, [N].
         """
-        if self.places is not None:
+        if self.cell_numbers is not None:
             canvas = elsewhere.repeat(len(values), self.height * self.width + 1, 1)
-            places = self.places.unsqueeze(-1).expand_as(values)
-            values = canvas.scatter(1, places, values)[:, :-1]  # without the padding's place
+            numbers = self.cell_numbers.unsqueeze(-1).expand_as(values)
+            values = canvas.scatter(1, numbers, values)[:, :-1]  # without the padding
         return values.unflatten(1, (self.height, self.width))
 
     def select(self, index: Tensor) -> Context:
         """Return the same for some samples, by bool [B] or int64 indices."""
         inputs, terms = self.inputs[index], self.terms.select(index)
         weights = None if self.halt_weights is None else self.halt_weights[index]
-        places = None if self.places is None else self.places[index]
-        return Context(inputs, weights, self.height, self.width, places, terms)
+        numbers = None if self.cell_numbers is None else self.cell_numbers[index]
+        return Context(inputs, weights, self.height, self.width, numbers, terms)

@@ -49,7 +49,7 @@ class Coordinates:
         return self.rows.shape[-1]
 
     @property
-    def places(self) -> int:
+    def num_positions(self) -> int:
         """Number of values of ``index``: prefix tokens and cells of the canvas."""
         return self.prefix_length + self.height * self.width
 

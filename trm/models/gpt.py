@@ -260,12 +260,9 @@ class GPT(Network):
         return token, log_prob, loops, ~done if halting else settled
 
     def _terms(self, height: int, width: int, generator: torch.Generator | None = None) -> Terms:
-        cells, weight = self._places(height, width), self.embed_tokens.weight
+        weight = self.embed_tokens.weight
+        cells = Coordinates.canvas(height, width + 1, prefix_length=1, device=weight.device)
         return self.position.terms(cells, compute_dtype(weight), generator=generator)
-
-    def _places(self, height: int, width: int) -> Coordinates:
-        device = self.embed_tokens.weight.device
-        return Coordinates.canvas(height, width + 1, prefix_length=1, device=device)
 
     def hidden(self, ids: Tensor, terms: Terms, of_tokens: Tensor | None = None) -> list[Tensor]:
         """Return states after each loop and the last norm, [B, T, D]: the part to compile."""

@@ -232,13 +232,13 @@ class Randomised(Sinusoidal):
         self.position_range = position_range
 
     def accepts(self, cells: Coordinates) -> bool:
-        return cells.places <= self.position_range
+        return cells.num_positions <= self.position_range
 
     def vectors(self, cells: Coordinates, generator: Generator | None = None) -> Tensor:
         """Return a random choice, float32 [S, hidden_size]; without a generator a fixed one."""
         generator = generator or Generator().manual_seed(0)
         every = torch.randperm(self.position_range, generator=generator, device=generator.device)
-        places = every[: cells.places].sort().values.to(cells.rows.device)
+        places = every[: cells.num_positions].sort().values.to(cells.rows.device)
         return self._table(places[cells.index])
 
 

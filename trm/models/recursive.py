@@ -36,7 +36,7 @@ from trm.models.iterative import IterativeModel, check_tokens, cycle_passes, rec
 from trm.models.positions import check_canvas, make_position
 from trm.runtime.torch_settings import float32_default
 
-_CERTAIN = 30.0  # logit of a blank cell that is no token
+_CERTAIN = 30.0  # logit of the blank symbol in cells that are no tokens
 
 
 class RecursiveState(NamedTuple):
@@ -118,7 +118,9 @@ class TinyRecursiveModel(IterativeModel):
         config, z = self.config, state.z_H  # [B, P + S, D]
         logits = self.lm_head(z[:, config.prefix_length :])
         blank = logits.new_zeros(logits.shape[-1])
-        if context.places is not None:  # puzzles have no blank symbol, and all cells are tokens
+        if (
+            context.cell_numbers is not None
+        ):  # puzzles have no blank symbol, and all cells are tokens
             blank[BLANK] = _CERTAIN
         halt = self.halt_head.logits(z, context.halt_weights)
         return context.on_canvas(logits, blank), halt
@@ -141,7 +143,7 @@ class TinyRecursiveModel(IterativeModel):
         if self.ragged:
             filled = tokens != BLANK
             kept = filled if config.skip_blank else box(filled)
-        symbols, coordinates, places = cell_tokens(tokens, P, kept)
+        symbols, coordinates, cell_numbers = cell_tokens(tokens, P, kept)
         inputs = self.embed_tokens(symbols.int())  # [B, S, D]
         if self.prefix is not None:
             if prefix_ids is None:
@@ -156,7 +158,8 @@ class TinyRecursiveModel(IterativeModel):
             inputs = (inputs + terms.vectors) * math.sqrt(0.5)  # keeps the variance
         inputs = (inputs * self.embed_scale).to(compute_dtype(inputs))
         weights = self.halt_head.token_weights(symbols, coordinates.present, P)
-        return Context(inputs, weights, height, width, places, terms._replace(vectors=None))
+        terms = terms._replace(vectors=None)
+        return Context(inputs, weights, height, width, cell_numbers, terms)
 
     @property
     def updates(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -166,12 +169,12 @@ class TinyRecursiveModel(IterativeModel):
 
     @property
     def ragged(self) -> bool:  # type: ignore[override]
-        """True if not all cells are tokens."""
+        """True if only some cells are tokens."""
         return self.config.skip_blank or self.config.crop
 
     @property
     def translation_invariant(self) -> bool:  # type: ignore[override]
-        """True if a canvas has no edges: not all cells are tokens, and places are offsets."""
+        """True if only some cells are tokens, and their positions are relative."""
         return self.ragged and not self.position.absolute
 
     def accepts(self, height: int, width: int) -> bool:

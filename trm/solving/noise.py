@@ -100,11 +100,12 @@ def noise_like(z: Tensor, context: Any, generators: Sequence[torch.Generator | N
         generators: of each sample, on the CPU; None: no noise, but 0.
     """
     cells, places = z.shape[1], None  # number of tokens with noise, and which ones get it
-    if isinstance(context, Context) and context.places is not None:  # only some cells are tokens
-        prefix = z.shape[1] - context.places.shape[1]
+    numbers = context.cell_numbers if isinstance(context, Context) else None
+    if numbers is not None:  # only some cells are tokens
+        prefix = z.shape[1] - numbers.shape[1]
         cells = prefix + context.height * context.width + 1  # the last one is for padding
         of_prefix = torch.arange(prefix).expand(len(z), -1)
-        places = torch.cat([of_prefix, prefix + context.places.cpu()], dim=1)
+        places = torch.cat([of_prefix, prefix + numbers.cpu()], dim=1)
     noise = torch.zeros(z.shape, dtype=torch.float32, device="cpu")
     how: Any = {"dtype": torch.float32, "device": "cpu"}
     for i, generator in enumerate(generators):

@@ -143,7 +143,7 @@ def test_a_cropped_canvas_gives_the_same_outputs_at_any_offset():
     model = make(crop=True, **OFFSETS)
     context = model.encode(working(7, 9, 2, 3))
     cells = [row * 9 + column for row in (2, 3, 4) for column in (3, 4, 5, 6)]
-    assert context.places.tolist() == [cells]
+    assert context.cell_numbers.tolist() == [cells]
     answers = []
     for size, top, left in [((3, 4), 0, 0), ((7, 9), 2, 3), ((12, 5), 8, 1)]:
         loop = Loop(model, working(*size, top, left))
