@@ -74,6 +74,8 @@ MODULES = {
     "trm.training.cell_module": "trm.cells.module",
     **{f"{was}.{name}": f"{now}.{name}" for now, was, names in _MOVED for name in names.split()},
 }
+# Released value of a setting → its value today.
+VALUES = {"local_nearest": "local_farthest"}
 _TODAY = {today: name for name, today in reversed(RELEASED.items())}
 
 
@@ -85,6 +87,11 @@ def today(name: str) -> str:
 def released(name: str) -> str:
     """Return the released dotted name of a class, as files store it."""
     return _TODAY.get(name, name)
+
+
+def value_today(value: Any) -> Any:
+    """Return today's value of a setting, which may be a released one."""
+    return VALUES.get(value, value) if isinstance(value, str) else value
 
 
 def moved(package: str, own: str) -> Any:

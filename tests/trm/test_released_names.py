@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,17 +17,20 @@ from canvas.drawing import row_steps
 from canvas.multiplication import Lattice, Multiplication
 from canvas.problems import Problems
 from trm.cells.model import CellModel
-from trm.checkpoints import CHECKPOINT_KEY, SHIPPED
+from trm.checkpoints import CHECKPOINT_KEY, SHIPPED, find_checkpoint
 from trm.checkpoints.content import load_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.families import load
+from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
 from trm.released import MODULES, RELEASED, released, today
 from trm.solving.predictor import Predictor
 from trm.training.canvas_module import CanvasModule
 from trm.training.cli import train
+from trm.training.tensorboard import settings_of_run
 
 ROOT = Path(__file__).parents[2]
+NEIGHBOURHOODS = ("farthest", "nearest")  # today, and as released
 
 
 RENAMED = {  # in their own modules
@@ -109,6 +113,27 @@ def test_figures_of_a_solution_have_their_released_names():
     (solution,) = solver.solve(solver.task.problems([(12, 34)]), with_truth=True)
     assert solution.right_answer == solution.true_answer == 408
     assert solution.rows_right == solution.correct_rows == 2
+
+
+def test_a_neighbourhood_has_its_released_name_in_configs_and_files():
+    today, before = (RecursiveConfig(neighbourhood=f"local_{name}") for name in NEIGHBOURHOODS)
+    assert before == today != RecursiveConfig()
+    path = find_checkpoint("decimal-seed0")
+    content, model = load_checkpoint(path), load_solver("decimal-seed0").predictor.model
+    assert content[CHECKPOINT_KEY]["model"]["neighbourhood"] == "local_nearest"
+    assert model.config.neighbourhood == "local_farthest"
+    CanvasModule.check_weights(SimpleNamespace(model=model), content)  # type: ignore[arg-type]
+
+
+def test_a_run_continues_under_the_released_name_of_a_neighbourhood():
+    """Settings of the run are compared with those of the config."""
+    rest = {"trainer": {}, "checkpoint": {"monitor": "loss"}}
+    today, before = (
+        settings_of_run(rest | {"model": {"neighbourhood": f"local_{name}"}})
+        for name in NEIGHBOURHOODS
+    )
+    assert before == today
+    assert today["model.neighbourhood"] == "local_farthest"
 
 
 @pytest.mark.parametrize(("old", "new"), MODULES.items())

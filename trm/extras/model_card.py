@@ -29,7 +29,7 @@ AUXILIARY_LABELS = "auxiliary"  # an entry of the description in a file of weigh
 _NEIGHBOURHOODS = {
     "local": "",
     "local_lines": " and to the eight lines through it",
-    "local_nearest": " and to the farthest written cell in each of eight directions",
+    "local_farthest": " and to the farthest written cell in each of eight directions",
 }
 
 _BY_CELLS = (

@@ -9,7 +9,7 @@ from typing import Any
 
 from canvas.choices import check_choices, one_of
 from canvas.symbols import VOCAB_SIZE
-from trm.released import moved
+from trm.released import moved, value_today
 from trm.runtime.limits import MOST_CHANNELS, MOST_LAYERS, MOST_STEPS
 
 POSITIONS = {  # position encodings, and the class of each
@@ -32,7 +32,7 @@ RANDOMISED_RANGE = 2048  # number of positions among which randomised ones are
 _MOST = {"hidden_size": MOST_CHANNELS, "intermediate_size": 4 * MOST_CHANNELS}
 _MOST |= {"num_layers": MOST_LAYERS, "pauses": MOST_STEPS}
 _MOST |= dict.fromkeys(("H_cycles", "L_cycles", "loops"), MOST_STEPS)
-NEIGHBOURHOODS = ("all", "local", "local_lines", "local_nearest")
+NEIGHBOURHOODS = ("all", "local", "local_lines", "local_farthest")
 HALT_POOLS = ("first", "mask", "every")  # the first token; the mean of masked ones; each by itself
 
 
@@ -61,6 +61,7 @@ class RecursiveConfig:
     halt_pool: str = one_of("first", HALT_POOLS)  # tokens that the halting head reads
 
     def __post_init__(self) -> None:
+        self.neighbourhood = value_today(self.neighbourhood)
         check_sizes(self, may_be_0=("radius", "num_prefixes", "prefix_length"))
         if self.position in ("randomised", "abacus"):
             raise ValueError(

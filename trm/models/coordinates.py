@@ -53,6 +53,8 @@ class Coordinates:
         """Number of values of ``index``: prefix tokens and cells of the canvas."""
         return self.prefix_length + self.height * self.width
 
+    places = num_positions  # its released name
+
     def only(self, kept: Tensor) -> "Coordinates":
         """Return for each sample the prefix and the kept cells, padded at the end.
 
@@ -137,18 +139,18 @@ def neighbourhood_mask(
             - ``all``
             - ``local``: the square of cells at most ``radius`` rows and columns away
             - ``local_lines``: that square, and the eight lines through the cell
-            - ``local_nearest``: that square, and in each of the eight directions the last written
-              cell, the one farthest away (despite the name)
+            - ``local_farthest``: that square, and in each of the eight directions the written cell
+              that is farthest away
         radius: of the square.
-        written: bool [B, S], for ``local_nearest``.
+        written: bool [B, S], for ``local_farthest``.
     """
     allowed = None
     if neighbourhood != "all":
         allowed, lines = _lines(cells, radius)
         if neighbourhood == "local_lines":
             allowed = allowed | lines
-        elif neighbourhood == "local_nearest":
-            assert written is not None, "local_nearest depends on the written cells"
+        elif neighbourhood in ("local_farthest", "local_nearest"):  # today and as released
+            assert written is not None, "local_farthest depends on the written cells"
             allowed = allowed | _seen_from_afar(cells, written)
     if cells.present is None:
         return allowed

@@ -18,7 +18,7 @@ from canvas.problems import Problems, keys
 from canvas.task import Task
 from trm.checkpoints import AUXILIARY, AUXILIARY_HEAD, CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.content import network_entry, plain
-from trm.released import released
+from trm.released import released, value_today
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.predictor import Predictor
@@ -434,7 +434,7 @@ class CanvasModule(L.LightningModule):
         mine = {"network": released(class_name(type(self.model))), **plain(self.model.config)}
         # A setting that did not exist when the checkpoint was written is at its default.
         theirs = {"network": released(str(held.get("network"))), **plain(type(self.model.config)())}
-        theirs |= held.get("model", {})
+        theirs |= {name: value_today(value) for name, value in held.get("model", {}).items()}
         differ = [f"{k} {theirs.get(k)} (here {v})" for k, v in mine.items() if theirs.get(k) != v]
         if differ:
             raise ValueError(

@@ -50,7 +50,10 @@ def test_the_card_of_the_shipped_model_has_its_proof_and_figures():
             "trm-quick-seed0",
             "`local_lines`: a cell attends to a square of radius 2 and to the eight",
         ),
-        ("decimal-seed0", "`local_nearest`: a cell attends to a square of radius 1 and to the far"),
+        (
+            "decimal-seed0",
+            "`local_farthest`: a cell attends to a square of radius 1 and to the far",
+        ),
         ("decimal-seed0", "blank cells are no tokens (`skip_blank`)."),
         ("decimal-seed0", "**Views.** Trained on upright canvases alone."),
         ("trm-canvas-lattice-seed0", "**Views.** Trained on canvases in 8 orientations"),

@@ -20,7 +20,7 @@ from trm.models.recursive import RecursiveState
 
 TASK = Multiplication("standard", base=3, digits_a=(1, 2), digits_b=(1, 2))
 PREFIX = {"position": "rope_2d", "num_prefixes": 1, "prefix_length": 3}
-NEAREST = {"skip_blank": True, "neighbourhood": "local_nearest", "radius": 1}
+NEAREST = {"skip_blank": True, "neighbourhood": "local_farthest", "radius": 1}
 FAMILIES = {
     "trm": {"position": "relative_2d"},
     "trm prefix": PREFIX,

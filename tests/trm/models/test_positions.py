@@ -53,7 +53,7 @@ def test_the_horizon_is_the_last_written_cell_in_each_direction():
     size, written = (6, 7), torch.rand(42, generator=torch.Generator().manual_seed(1)) < 0.4
     cells = list(itertools.product(range(size[0]), range(size[1])))
     near = torch.tensor([[abs(a - c) < 2 and abs(b - d) < 2 for c, d in cells] for a, b in cells])
-    seen = neighbourhood_mask(Coordinates.canvas(*size), "local_nearest", 1, written[None])[0]
+    seen = neighbourhood_mask(Coordinates.canvas(*size), "local_farthest", 1, written[None])[0]
     for row, column in itertools.product(range(size[0]), range(size[1])):
         expected = near[row * size[1] + column].clone()
         for down, right in itertools.product((-1, 0, 1), repeat=2):

@@ -11,7 +11,7 @@ answers differ. Effects are on the scale of the two runs:
 
 0: A's answer stays; 1: B's answer is as clear as in the run on B. The rows above are the true ones
 in both runs. Attention and positions that depend on written cells, or on where numbers begin, use
-those of A (`local_nearest`, `abacus`). Effects of heads are means over many pairs of problems
+those of A (`local_farthest`, `abacus`). Effects of heads are means over many pairs of problems
 (`trm.extras.analysis.pairs`).
 """
 
