@@ -5,6 +5,7 @@ there, which commands print.
 """
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -56,6 +57,7 @@ def _iterative(model: Any, about: dict[str, Any], steps: int | None) -> Predicto
 def _gpt(model: Any, about: dict[str, Any], steps: int | None) -> Predictor:
     most = steps or about.get("solve_steps")
     if most and model.config.loops > 1:
+        model = copy(model)  # its config stays as it is
         model.config = replace(model.config, loops=most)
     return GPTPredictor(model, about["calibration"])
 

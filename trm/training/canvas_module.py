@@ -21,6 +21,7 @@ from trm.checkpoints.content import network_entry, plain
 from trm.released import released, value_today
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.calibration import Calibration, fit_calibration
+from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
 from trm.solving.teacher_forced import TeacherForced, teacher_forced
@@ -204,7 +205,6 @@ class CanvasModule(L.LightningModule):
             setattr(model, method, self._compiled[key])
         return model
 
-    @abstractmethod
     def predictor(self, calibration: Calibrate | None = None) -> Predictor:
         """Return the predictor that solves problems with the model.
 
@@ -212,6 +212,8 @@ class CanvasModule(L.LightningModule):
             calibration: of the confidence; None: that of the last validation. Some models have none
                 to calibrate.
         """
+        about = self.about() | {"calibration": calibration or self.calibration}
+        return family_of(self.model).predictor(self.model, about, None)
 
     @abstractmethod
     def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:

@@ -1,8 +1,6 @@
 """LightningModule for a GPT."""
 
 import random
-from copy import copy
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,8 +14,7 @@ from trm.models.gpt import GPT
 from trm.models.pauses import SIGNS
 from trm.runtime.limits import MOST_STEPS
 from trm.runtime.torch_settings import standard_settings
-from trm.solving.gpt_predictor import GPTPredictor
-from trm.training.canvas_module import Calibrate, CanvasModule
+from trm.training.canvas_module import CanvasModule
 from trm.training.configs import check_range
 from trm.training.data import CanvasDataModule
 from trm.training.samples import SHIFTS_ALONE, SequenceSamples, TrainingBatch
@@ -175,13 +172,6 @@ class GPTModule(CanvasModule):
         states = self.model.loop_states(ids, *drawing.canvases.shape[1:])
         metrics = loop_losses(self.model, states, labels, self.supervised_loops)
         return float(metrics["loss"]), int((labels != IGNORE).sum())
-
-    def predictor(self, calibration: Calibrate | None = None) -> GPTPredictor:
-        model = self.model
-        if self.solve_steps is not None:
-            model = copy(model)
-            model.config = replace(model.config, loops=self.solve_steps)
-        return GPTPredictor(model, calibration or self.calibration)
 
     def about(self) -> dict[str, Any]:
         steps = {} if self.solve_steps is None else {"solve_steps": self.solve_steps}

@@ -13,10 +13,10 @@ from canvas.problems import Problems
 from trm.models.iterative import Batch, IterativeModel
 from trm.runtime.limits import MOST_STEPS
 from trm.runtime.torch_settings import standard_settings
-from trm.solving.iterative_predictor import CONFIDENCES, IterativePredictor
+from trm.solving.iterative_predictor import CONFIDENCES
 from trm.solving.rows import solve_once
 from trm.solving.teacher_forced import TeacherForced
-from trm.training.canvas_module import Calibrate, CanvasModule, Means
+from trm.training.canvas_module import CanvasModule, Means
 from trm.training.configs import check_range
 from trm.training.data import CanvasDataModule
 from trm.training.negatives import turned_metrics, with_own_rows
@@ -190,11 +190,6 @@ class IterativeModule(CanvasModule):
     def samples_of(self, batch: tuple[Problems, WorkedDrawing]) -> Any:
         """Return the samples of a validation: ``inputs``, ``labels``, ``answer``, [B, H, W]."""
         return row_steps(batch[1])
-
-    def predictor(self, calibration: Calibrate | None = None) -> IterativePredictor:
-        by_cells = (calibration or self.calibration) if self.confidence == "cells" else None
-        predictor = IterativePredictor(self.model, self.solve_steps, by_cells)
-        return predictor.with_options(patience=self.patience)
 
     def about(self) -> dict[str, Any]:
         about = super().about() | {"solve_steps": self.solve_steps}

@@ -91,7 +91,9 @@ class PuzzleModule(IterativeModule):
             )
 
     def predictor(self, calibration: Calibrate | None = None) -> IterativePredictor:
-        return super().predictor(calibration).with_options(unknown=self.data.format.unknown_cells)
+        predictor = super().predictor(calibration)
+        assert isinstance(predictor, IterativePredictor)
+        return predictor.with_options(unknown=self.data.format.unknown_cells)
 
     def samples_of(self, batch: PuzzleBatch) -> PuzzleBatch:  # type: ignore[override]
         return batch
