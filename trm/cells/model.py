@@ -34,13 +34,12 @@ from trm.cells.cache import CellCache
 from trm.cells.configs import CellConfig, rule_settings
 from trm.cells.neighbour_attention import AddedMessages, NeighbourAttention, NeighbourKV
 from trm.cells.op_inputs import Indexed, OpInputs, OpReader
+from trm.cells.precision import computes_float32
 from trm.cells.shared_classes import SharedClasses
 from trm.models.attention import (
-    Attention,
     Linear,
     PostNormBlock,
     compute_dtype,
-    computes_float32,
     truncated_normal_,
 )
 from trm.models.coordinates import span
@@ -400,7 +399,7 @@ class CellModel(Indexed, IterativeModel):
         return x
 
     @property
-    def blocks(self) -> list[tuple[PostNormBlock, Attention]]:
+    def blocks(self) -> list[tuple[PostNormBlock, NeighbourAttention]]:
         """The layers, each with its attention."""
         return [(layer, layer.mixing) for layer in self.layers]  # type: ignore[misc]
 

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trm.models.attention import Attention
@@ -72,6 +73,14 @@ class NeighbourAttention(Attention):
     def __init__(self, hidden_size: int, num_heads: int) -> None:
         super().__init__(hidden_size, num_heads)
         self.dot_product = NeighbourDotProduct()
+
+    def queries(self, x: Tensor) -> Tensor:
+        """Return queries [..., D] from [..., D], the heads side by side; without a bias."""
+        return F.linear(x, self.qkv.weight[: x.shape[-1]])
+
+    def keys_values(self, x: Tensor) -> Tensor:
+        """Return keys and then values, [..., 2 * D] from [..., D]; without a bias."""
+        return F.linear(x, self.qkv.weight[x.shape[-1] :])
 
     def forward(  # type: ignore[override]
         self, x: Tensor, k: Tensor, v: Tensor, bias: Tensor, absent: Tensor, alone: Tensor

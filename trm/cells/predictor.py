@@ -121,7 +121,7 @@ class LazyNetwork:
             return True
         import torch
 
-        from trm.models.attention import computes_float32
+        from trm.cells.precision import computes_float32
 
         return computes_float32(torch.empty(0, dtype=torch.float32, device="cpu"))
 

@@ -123,23 +123,6 @@ def compute_dtype(tensor: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensor.dtype
 
 
-def computes_float32(tensor: Tensor) -> bool:
-    """Return whether a network with this weight computes in float32, matrix products included.
-
-    It does not under autocast, with weights of another dtype, or if PyTorch may replace float32 by
-    TF32 or bfloat16 in matrix products.
-    """
-    if compute_dtype(tensor) is not torch.float32:
-        return False
-    # `torch.get_float32_matmul_precision` raises an error if these were set one by one.
-    backends: Any = torch.backends
-    backend = backends.mkldnn if tensor.device.type == "cpu" else backends.cuda
-    precision = getattr(backend.matmul, "fp32_precision", "ieee")  # older releases have none
-    if precision == "none":
-        precision = getattr(backends, "fp32_precision", "ieee")
-    return precision in ("none", "ieee")
-
-
 def truncated_normal_(weight: Tensor, std: float) -> Tensor:
     """Fill from a normal distribution cut at two deviations; ``std`` is that after the cut.
 
@@ -270,14 +253,6 @@ class Attention(nn.Module):
         self.qkv = Linear(hidden_size, 3 * hidden_size, projection_bias)
         self.out = Linear(hidden_size, hidden_size, projection_bias)
         self.dot_product: nn.Module = DotProduct()
-
-    def queries(self, x: Tensor) -> Tensor:
-        """Return queries [..., D] from [..., D], the heads side by side; without a bias."""
-        return F.linear(x, self.qkv.weight[: x.shape[-1]])
-
-    def keys_values(self, x: Tensor) -> Tensor:
-        """Return keys and then values, [..., 2 * D] from [..., D]; without a bias."""
-        return F.linear(x, self.qkv.weight[x.shape[-1] :])
 
     def project(self, x: Tensor, rotation: Rotation | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Return rotated queries and keys, and values, [B, heads, S, D / heads] each."""
