@@ -29,9 +29,12 @@ POSITIONS = {  # position encodings, and the class of each
     "relative_2d": "trm.models.positions.Relative2D",
 }
 RANDOMISED_RANGE = 2048  # number of positions among which randomised ones are
-_MOST = {"hidden_size": MOST_CHANNELS, "intermediate_size": 4 * MOST_CHANNELS}
-_MOST |= {"num_layers": MOST_LAYERS, "pauses": MOST_STEPS}
-_MOST |= dict.fromkeys(("H_cycles", "L_cycles", "loops"), MOST_STEPS)
+_MOST = {
+    "hidden_size": MOST_CHANNELS,
+    "intermediate_size": 4 * MOST_CHANNELS,
+    "num_layers": MOST_LAYERS,
+    **dict.fromkeys(("H_cycles", "L_cycles", "loops", "pauses"), MOST_STEPS),
+}
 NEIGHBOURHOODS = ("all", "local", "local_lines", "local_farthest")
 HALT_POOLS = ("first", "mask", "every")  # the first token; the mean of masked ones; each by itself
 
@@ -55,6 +58,7 @@ class RecursiveConfig:
     neighbourhood: str = one_of("all", NEIGHBOURHOODS)  # cells that attention reads
     radius: int = 2  # of the local square, and of the exact offsets of relative_2d
     direction_bias: float = 0.0  # relative_2d: of each head, at the start
+    # The reference calls the next three num_puzzle_identifiers, puzzle_emb_len, puzzle_emb_ndim.
     num_prefixes: int = 0  # learned prefixes to choose from ("puzzle" identifiers); 0: no prefix
     prefix_length: int = 0  # tokens of a prefix
     prefix_size: int | None = None  # numbers learned per prefix, zero-padded; None: all of them

@@ -25,7 +25,7 @@ when a later token needs them.
 import math
 from collections.abc import Sequence
 from itertools import repeat
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -126,9 +126,11 @@ class GPT(Network):
         """Return whether the position encoding supports canvases of that size."""
         return self.position.accepts(Coordinates.canvas(height, width + 1, prefix_length=1))
 
-    def forward(self, *read: Any, **more: Any) -> Tensor:
+    def forward(
+        self, ids: Tensor, height: int, width: int, generator: torch.Generator | None = None
+    ) -> Tensor:
         """Return logits of the token after each one, [B, T, V]; arguments as for `activations`."""
-        return self.head(self.activations(*read, **more))
+        return self.head(self.activations(ids, height, width, generator))
 
     def activations(
         self, ids: Tensor, height: int, width: int, generator: torch.Generator | None = None
@@ -257,7 +259,7 @@ class GPT(Network):
             token, log_prob = torch.where(done, token, chosen), torch.where(done, log_prob, known)
             loops = torch.where(done, loops, loop + 1)
             done = done | settled
-        return token, log_prob, loops, ~done if halting else settled
+        return token, log_prob, loops, ~done if halting else torch.zeros_like(done)
 
     def _terms(self, height: int, width: int, generator: torch.Generator | None = None) -> Terms:
         weight = self.embed_tokens.weight
@@ -278,9 +280,13 @@ class GPT(Network):
     def run_blocks(
         self, x: Tensor, terms: Terms, loop: int, caches: Sequence[KeyValueCache] = ()
     ) -> Tensor:
-        """Apply all blocks once, [B, T, D] to [B, T, D], in a loop numbered from 0.
+        """Apply all blocks once, [B, T, D] to [B, T, D].
 
-        With a cache for each block, the tokens follow those in it.
+        Args:
+            x: states of the tokens.
+            terms: position terms of attention.
+            loop: its number, from 0, for `trm.models.hooks` alone.
+            caches: one for each block, whose tokens come before these.
         """
         for layer, cache in zip(self.layers, caches or repeat(None), strict=False):
             x = layer(x, terms, cache)

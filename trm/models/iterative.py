@@ -144,7 +144,10 @@ class Loop:
         self._begun = False
 
     def step(self) -> None:
-        """Take one supervision step. No gradient flows to the steps before it."""
+        """Take one supervision step. No gradient flows to the steps before it.
+
+        The first step is not detached: a learned initial state gets its gradient from it alone.
+        """
         before = map_state(Tensor.detach, self.state) if self._begun else self.state
         self.state, self._begun = self.model.iterate(self.context, before), True
 
@@ -159,7 +162,7 @@ class Loop:
         return self.model.read(self.state, self.context)
 
     def keep(self, index: Tensor) -> None:
-        """Keep only some samples, by bool [B] or int64 indices."""
+        """Keep only the samples of a mask, bool [B]."""
         self.state, context = map_state(lambda part: part[index], self.state), self.context
         self.context = context[index] if isinstance(context, Tensor) else context.select(index)
 
