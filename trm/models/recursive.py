@@ -118,10 +118,8 @@ class TinyRecursiveModel(IterativeModel):
         config, z = self.config, state.z_H  # [B, P + S, D]
         logits = self.lm_head(z[:, config.prefix_length :])
         blank = logits.new_zeros(logits.shape[-1])
-        if (
-            context.cell_numbers is not None
-        ):  # puzzles have no blank symbol, and all cells are tokens
-            blank[BLANK] = _CERTAIN
+        if context.cell_numbers is not None:
+            blank[BLANK] = _CERTAIN  # puzzles have no blank symbol, but all cells are tokens
         halt = self.halt_head.logits(z, context.halt_weights)
         return context.on_canvas(logits, blank), halt
 
