@@ -8,6 +8,7 @@ from trm.cells.model import CellModel
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.families import FAMILIES
+from trm.solving.calibration import Calibration
 from trm.solving.families import CELL_STATES, family_named, family_of
 
 
@@ -24,3 +25,9 @@ def test_a_network_belongs_to_the_family_of_its_nearest_base():
         family.require(CELL_STATES)
     assert family_of(tiny_trm()).name == "iterative"
     assert family_of(tiny_gpt(2, 3)).name == "gpt"
+
+
+def test_a_gpt_that_is_solved_with_more_loops_keeps_its_config():
+    model = tiny_gpt(2, 3, loops=2)
+    predictor = family_of(model).predictor(model, {"calibration": Calibration()}, 3)
+    assert (model.config.loops, predictor.model.config.loops) == (2, 3)
