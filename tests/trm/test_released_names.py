@@ -115,7 +115,7 @@ def test_figures_of_a_solution_have_their_released_names():
     assert solution.rows_right == solution.correct_rows == 2
 
 
-def test_a_neighbourhood_has_its_released_name_in_configs_and_files():
+def test_configs_and_files_may_have_the_released_neighbourhood():
     today, before = (RecursiveConfig(neighbourhood=f"local_{name}") for name in NEIGHBOURHOODS)
     assert before == today != RecursiveConfig()
     path = find_checkpoint("decimal-seed0")
@@ -125,7 +125,7 @@ def test_a_neighbourhood_has_its_released_name_in_configs_and_files():
     CanvasModule.check_weights(SimpleNamespace(model=model), content)  # type: ignore[arg-type]
 
 
-def test_a_run_continues_under_the_released_name_of_a_neighbourhood():
+def test_runs_continue_with_the_released_neighbourhood():
     """Settings of the run are compared with those of the config."""
     rest = {"trainer": {}, "checkpoint": {"monitor": "loss"}}
     today, before = (

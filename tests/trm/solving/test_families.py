@@ -27,7 +27,7 @@ def test_a_network_belongs_to_the_family_of_its_nearest_base():
     assert family_of(tiny_gpt(2, 3)).name == "gpt"
 
 
-def test_a_gpt_that_is_solved_with_more_loops_keeps_its_config():
+def test_a_gpt_solved_with_more_loops_keeps_its_config():
     model = tiny_gpt(2, 3, loops=2)
     predictor = family_of(model).predictor(model, {"calibration": Calibration()}, 3)
     assert (model.config.loops, predictor.model.config.loops) == (2, 3)
