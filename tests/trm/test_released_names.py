@@ -122,7 +122,7 @@ def test_configs_and_files_may_have_the_released_neighbourhood():
     content, model = load_checkpoint(path), load_solver("decimal-seed0").predictor.model
     assert content[CHECKPOINT_KEY]["model"]["neighbourhood"] == "local_nearest"
     assert model.config.neighbourhood == "local_farthest"
-    CanvasModule.check_weights(SimpleNamespace(model=model), content)  # type: ignore[arg-type]
+    CanvasModule.check_same_network(SimpleNamespace(model=model), content)  # type: ignore[arg-type]
 
 
 def test_runs_continue_with_the_released_neighbourhood():
