@@ -59,14 +59,8 @@ def carried_step(
         carry = Carry({}, torch.zeros_like(halted, dtype=torch.long), halted, batch)
     # A carry from a checkpoint is loaded before the model is on its device.
     carry = Carry(*move_data_to_device(carry, inputs.device))
-    halted, held = carry.halted, carry.batch
-    # Samples of a carry from a checkpoint may lack what was added to the config since.
-    if "auxiliary" in batch:
-        unknown = torch.full_like(batch["auxiliary"], UNDEFINED)
-        held = {"auxiliary": unknown, **held}
-    if "correct" in batch or "correct" in held:
-        every = {"correct": torch.ones_like(halted)}
-        batch, held = every | batch, every | held
+    halted = carry.halted
+    batch, held = _with_same_parts(batch, carry.batch)
     batch = {name: where_samples(halted, part, held[name]) for name, part in batch.items()}
     loop = Loop(model, batch["inputs"])
     if carry.state:
@@ -84,3 +78,17 @@ def carried_step(
     state = {name: part.detach() for name, part in named(loop.state).items()}
     metrics = supervise(loop, (logits, halt_logits), batch, loss, heads)
     return metrics, Carry(state, steps, halts, batch)
+
+
+def _with_same_parts(batch: Batch, held: Batch) -> tuple[Batch, Batch]:
+    """Return a batch and the samples of a carry with what either lacks.
+
+    A carry from a checkpoint may lack what was added to the config since, or have what is left out
+    now: auxiliary classes are undefined there, and canvases are correct.
+    """
+    if "auxiliary" in batch:
+        held = {"auxiliary": torch.full_like(batch["auxiliary"], UNDEFINED), **held}
+    if "correct" in batch or "correct" in held:
+        every = {"correct": torch.ones_like(batch["seeds"], dtype=torch.bool)}
+        batch, held = every | batch, every | held
+    return batch, held

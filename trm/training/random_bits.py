@@ -82,7 +82,8 @@ def random_starts(state: State, share: float, seeds: Tensor) -> State:
 
     The choice of samples and their noise follow from their ``seeds``, int64 [B].
     """
-    chosen, parts = uniform(seeds) < share, named(state)
+    parts = named(state)
+    noise: dict[str, Tensor] = {}
     names = list(parts)
     for first in range(0, len(names), 2):  # noise comes in pairs
         pair = [(name, math.prod(parts[name].shape[1:])) for name in names[first : first + 2]]
@@ -90,10 +91,9 @@ def random_starts(state: State, share: float, seeds: Tensor) -> State:
         most = max(size for _, size in pair)
         counter = torch.arange(1, most + 1, device=seeds.device) + (first << 40)
         noises = normal_pair(seeds[:, None], counter)
-        for (name, size), noise in zip(pair, noises, strict=False):
-            z = parts[name]
-            parts[name] = where_samples(chosen, noise[:, :size].reshape(z.shape).to(z.dtype), z)
-    return unnamed(state, parts)
+        for (name, size), each in zip(pair, noises, strict=False):
+            noise[name] = each[:, :size].reshape(parts[name].shape).to(parts[name].dtype)
+    return where_samples(uniform(seeds) < share, unnamed(state, noise), state)
 
 
 def _shifted(x: Tensor, by: int) -> Tensor:
