@@ -37,7 +37,14 @@ from trm.runtime.processes import start_processes
 from trm.training.callbacks import CALLBACKS, BestCheckpoint, CheckpointFiles, Cost, check_callbacks
 from trm.training.canvas_module import CanvasModule
 from trm.training.data import CanvasDataModule
-from trm.training.loggers import add_table, begin_runs, give_ids, keep_tables, share_version
+from trm.training.loggers import (
+    add_table,
+    begin_runs,
+    give_ids,
+    keep_tables,
+    share_version,
+    wait_for_next_second,
+)
 from trm.training.mistakes import explained
 from trm.training.optimisers import build_optimizer
 from trm.training.puzzle_data import PuzzleDataModule
@@ -263,6 +270,7 @@ class TrainingCLI(LightningCLI):
             add_table(trainer)
             if self.goes_on and trainer.is_global_zero:
                 keep_tables(trainer.loggers, self.content["global_step"])
+                wait_for_next_second(trainer.loggers)
         return trainer
 
     def instantiate_classes(self) -> None:

@@ -2,12 +2,15 @@
 
 Every run writes its metrics to `metrics.csv`, beside the files of its first logger.
 
-TensorBoard's files need nothing to continue: `SavedConfig` marks the end of earlier ones.
+TensorBoard reads the files of a run by the second in which each began; `SavedConfig` marks where
+earlier ones end.
 Lightning's CSVLogger deletes an existing table. W&B, MLflow and Trackio begin a new run unless they
 get the id of the earlier one, which a checkpoint contains.
 """
 
 import csv
+import re
+import time
 import warnings
 from collections.abc import Sequence
 from copy import deepcopy
@@ -20,6 +23,7 @@ from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities import rank_zero_only
 
+_SECOND = re.compile(r"events\.out\.tfevents\.(\d+)")
 IDS = "trm.loggers"  # entry of a checkpoint: the id of its run, by logger class
 # Settings with such an id.
 _ID_SETTINGS = {"WandbLogger": "id", "MLFlowLogger": "run_id", "TrackioLogger": "run"}
@@ -118,6 +122,22 @@ def begin_runs(loggers: Sequence[Logger]) -> None:
                 f"{why}. Log in to its service, or log offline (for W&B WANDB_MODE=offline), or "
                 "leave this logger out of trainer.logger"
             ) from error
+
+
+def wait_for_next_second(loggers: Sequence[Logger]) -> None:
+    """Wait until no earlier TensorBoard file of a run is of this second.
+
+    TensorBoard reads the files of a run in the order of their names, which begin with the second.
+    Of two files of one second, the later one may be read first; then it ends nothing, and the
+    earlier one's values follow its own.
+    """
+    for logger in loggers:
+        if isinstance(logger, TensorBoardLogger):
+            files = (file.name for file in Path(logger.log_dir).glob("events.out.tfevents.*"))
+            seconds = [int(match[1]) for name in files if (match := _SECOND.match(name))]
+            left = max(seconds, default=0) + 1 - time.time()
+            if 0 < left <= 1:  # a file that another computer's clock dates later is left alone
+                time.sleep(left + 0.01)
 
 
 def keep_tables(loggers: Sequence[Logger], step: int) -> None:

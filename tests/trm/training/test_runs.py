@@ -21,6 +21,7 @@ from trm.training.loggers import (
     give_ids,
     keep_tables,
     run_ids,
+    wait_for_next_second,
     without_run,
 )
 from trm.training.runs import find_newest
@@ -114,6 +115,15 @@ def test_a_resumed_run_is_the_whole_one(begun, resumed, whole):
         points = [(event.step, event.value) for event in curves.Scalars(tag)]
         assert points == [(event.step, event.value) for event in straight.Scalars(tag)]
     assert [event.step for event in curves.Scalars("validation/solved")] == [1, 3, 5]
+
+
+@pytest.mark.parametrize(("second", "slept"), [(1000, [0.76]), (999, []), (1060, [])])
+def test_a_run_resumes_after_the_second_of_its_earlier_events(tmp_path, monkeypatch, second, slept):
+    clock = SimpleNamespace(time=lambda: 1000.25, sleep=(waited := []).append)
+    monkeypatch.setattr("trm.training.loggers.time", clock)
+    (tmp_path / f"events.out.tfevents.{second}.host.1.9").touch()
+    wait_for_next_second([TensorBoardLogger(tmp_path, name="", version="")])
+    assert waited == pytest.approx(slept)
 
 
 def test_a_resumed_run_uses_and_prints_the_settings_of_its_call(command, debug, halves):
