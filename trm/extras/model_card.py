@@ -129,7 +129,7 @@ def _card_of_puzzles(
     if share := data.get("revealed"):
         labels += f"; {100 * share:g} % of the samples had random cells of the solution as well"
         if own := data.get("revealed_own"):
-            labels += f", in {100 * own:g} % of these as the model itself wrote them, right or not"
+            labels += f", in {100 * own:g} % of these as the model wrote them, also incorrectly"
     views = _views(data)
     equivalents = data.get("equivalents") or {}
     exchanged = [f"the symbols {safe(text)}"] if (text := equivalents.get("symbols")) else []

@@ -165,8 +165,8 @@ class PuzzleDataModule(EpochDataModule):
         equivalents: of Sudoku, symbols and lines that training exchanges; null: none.
         revealed: share of the training samples in which random cells of the solution are given as
             well, so that easier puzzles are learned beside those of the folder.
-        revealed_own: share of these in which the model fills in the revealed cells itself, right or
-            not, so that the confidence learns to notice incorrect ones.
+        revealed_own: share of these in which the model fills in the revealed cells itself; the
+            confidence learns from the incorrect ones.
         height: of the canvas; null: that of the folder, or else it is a square.
         width: as ``height``.
         characters: one for each symbol, in files of text; null: those of the folder.
