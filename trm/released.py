@@ -1,10 +1,13 @@
-"""Names of earlier versions: classes and modules that have moved are found by what they were.
+"""Names of earlier versions → names of today: classes, modules and values of settings.
 
-Nothing here is imported before a name is used.
+A changed name of version 1.0.0 is a line in one of the three tables, or an alias in its module if
+it has not moved. Classes with renamed methods call `canvas.choices.accept_released` or
+`refuse_renamed`. Nothing here is imported before a name is used.
 """
 
 import importlib
 import importlib.util
+import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -76,33 +79,37 @@ MODULES = {
 }
 # Released value of a setting → its value today.
 VALUES = {"local_nearest": "local_farthest"}
-_TODAY = {today: name for name, today in reversed(RELEASED.items())}
+_NEW = RELEASED | VALUES
+_OLD = {new: old for old, new in reversed(_NEW.items())}
 
 
-def today(name: str) -> str:
-    """Return the dotted name of today of a class, which may be a released one."""
-    return RELEASED.get(name, name)
+def today(value: Any) -> Any:
+    """Return a text with the classes and values in it by their names of today.
 
-
-def released(name: str) -> str:
-    """Return the released dotted name of a class, as files store it."""
-    return _TODAY.get(name, name)
-
-
-def value_today(value: Any) -> Any:
-    """Return today's value of a setting, which may be a released one."""
-    return VALUES.get(value, value) if isinstance(value, str) else value
-
-
-def moved(package: str, own: str) -> Any:
-    """Return what a package exported under a released name; for its ``__getattr__``.
-
-    Raises:
-        AttributeError: it exported no such name.
+    Example: ``neighbourhood=local_nearest`` → ``neighbourhood=local_farthest``. What is no text
+    stays as it is.
     """
-    if (name := f"{package}.{own}") not in RELEASED:
-        raise AttributeError(f"module {package!r} has no attribute {own!r}")
-    return load(RELEASED[name])
+    return _renamed(value, _NEW) if isinstance(value, str) else value
+
+
+def released(text: str) -> str:
+    """Return a text with the classes and values in it by their released names, as in files."""
+    return _renamed(text, _OLD)
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    return re.sub(r"[\w.]+", lambda word: names.get(word[0], word[0]), text)
+
+
+def moved(module: str) -> Callable[[str], Any]:
+    """Return ``__getattr__`` of a module: it imports what the module had by a released name."""
+
+    def get(name: str) -> Any:
+        if (was := f"{module}.{name}") not in RELEASED:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        return load(RELEASED[was])
+
+    return get
 
 
 def lazy(
@@ -117,7 +124,7 @@ def lazy(
 
     def get(name: str) -> Any:
         found = modules.get(name)
-        return load(f"{package}.{found}.{name}") if found else moved(package, name)
+        return load(f"{package}.{found}.{name}") if found else moved(package)(name)
 
     return get, lambda: [*vars(sys.modules[package]), *modules]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from canvas.choices import check_choices, one_of
 from canvas.symbols import VOCAB_SIZE
-from trm.released import moved, value_today
+from trm.released import moved, today
 from trm.runtime.limits import MOST_CHANNELS, MOST_LAYERS, MOST_STEPS
 
 POSITIONS = {  # position encodings, and the class of each
@@ -65,7 +65,7 @@ class RecursiveConfig:
     halt_pool: str = one_of("first", HALT_POOLS)  # tokens that the halting head reads
 
     def __post_init__(self) -> None:
-        self.neighbourhood = value_today(self.neighbourhood)
+        self.neighbourhood = today(self.neighbourhood)
         check_sizes(self, may_be_0=("radius", "num_prefixes", "prefix_length"))
         if self.position in ("randomised", "abacus"):
             raise ValueError(
@@ -137,5 +137,4 @@ def check_sizes(config: Any, may_be_0: tuple[str, ...] = ()) -> None:
         )
 
 
-def __getattr__(name: str) -> Any:
-    return moved(__name__, name)
+__getattr__ = moved(__name__)

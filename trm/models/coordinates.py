@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from trm.released import today
+
 T = TypeVar("T")
 # Rows down and columns right of the eight directions, clockwise from up.
 DIRECTIONS = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
@@ -149,7 +151,7 @@ def neighbourhood_mask(
         allowed, lines = _lines(cells, radius)
         if neighbourhood == "local_lines":
             allowed = allowed | lines
-        elif neighbourhood in ("local_farthest", "local_nearest"):  # today and as released
+        elif today(neighbourhood) == "local_farthest":
             assert written is not None, "local_farthest depends on the written cells"
             allowed = allowed | _seen_from_afar(cells, written)
     if cells.present is None:

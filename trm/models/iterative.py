@@ -180,5 +180,4 @@ def check_tokens(tokens: Tensor) -> None:
         )
 
 
-def __getattr__(name: str) -> Any:
-    return moved(__name__, name)
+__getattr__ = moved(__name__)

@@ -382,5 +382,4 @@ class Solver:
         return placement.misfits(self, problems)
 
 
-def __getattr__(name: str) -> Any:
-    return moved(__name__, name)  # what is in `trm.solving.watching` now
+__getattr__ = moved(__name__)  # what is in `trm.solving.watching` now

@@ -1,7 +1,5 @@
 """Training: data, losses, optimisers, Lightning modules, and charts for TensorBoard."""
 
-from typing import Any
-
 from trm.released import moved
 from trm.training.canvas_module import CanvasModule
 from trm.training.configs import OptimizerConfig, ScheduleConfig
@@ -16,5 +14,4 @@ __all__ = ["CanvasDataModule", "CanvasModule", "GPTModule", "IterativeModule"]
 __all__ += ["DepthConfig", "OptimizerConfig", "PuzzleDataModule", "PuzzleModule", "ScheduleConfig"]
 
 
-def __getattr__(name: str) -> Any:
-    return moved(__name__, name)
+__getattr__ = moved(__name__)

@@ -18,7 +18,7 @@ from canvas.problems import Problems, keys
 from canvas.task import Task
 from trm.checkpoints import AUXILIARY, AUXILIARY_HEAD, CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.content import network_entry, plain
-from trm.released import released, value_today
+from trm.released import today
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.families import family_of
@@ -433,10 +433,10 @@ class CanvasModule(L.LightningModule):
             ValueError: the checkpoint holds another model.
         """
         held = checkpoint.get(CHECKPOINT_KEY, {})
-        mine = {"network": released(class_name(type(self.model))), **plain(self.model.config)}
+        mine = {"network": class_name(type(self.model)), **plain(self.model.config)}
         # A setting that did not exist when the checkpoint was written is at its default.
-        theirs = {"network": released(str(held.get("network"))), **plain(type(self.model.config)())}
-        theirs |= {name: value_today(value) for name, value in held.get("model", {}).items()}
+        theirs = {"network": today(str(held.get("network"))), **plain(type(self.model.config)())}
+        theirs |= {name: today(value) for name, value in held.get("model", {}).items()}
         differ = [f"{k} {theirs.get(k)} (here {v})" for k, v in mine.items() if theirs.get(k) != v]
         if differ:
             raise ValueError(

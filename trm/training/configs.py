@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from canvas.choices import check_choices, one_of
 from trm.released import moved
@@ -109,5 +109,4 @@ class ScheduleConfig:
         check_range("schedule.min_ratio", self.min_ratio, 0, 1)
 
 
-def __getattr__(name: str) -> Any:
-    return moved(__name__, name)
+__getattr__ = moved(__name__)

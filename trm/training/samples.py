@@ -273,5 +273,4 @@ class ValidationProblems(Samples):
         return problems, self._draw(problems, self.task.canvas_layout.sizes(problems), size, words)
 
 
-def __getattr__(name: str) -> Any:
-    return moved(__name__, name)
+__getattr__ = moved(__name__)

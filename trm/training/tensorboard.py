@@ -22,7 +22,7 @@ from canvas.task import Task
 from trm.figures.row_panels import sample_panels, samples_figure, steps_figure
 from trm.io.config_files import DUMPER
 from trm.io.files import write_text
-from trm.released import value_today
+from trm.released import today
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.configs import check_range
 from trm.training.loggers import IDS, run_ids, without_run
@@ -171,7 +171,7 @@ def settings_of_run(config: dict[str, Any]) -> dict[str, str | float]:
         "checkpoint.monitor": config["checkpoint"]["monitor"],
     }
     settings = hyperparameters(config) | limits | more
-    return {name: value_today(value) for name, value in settings.items()}
+    return {name: today(value) for name, value in settings.items()}
 
 
 def _call(settings: dict[str, Any]) -> str:
