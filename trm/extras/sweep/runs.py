@@ -36,8 +36,9 @@ from trm.checkpoints.content import load_checkpoint, pack
 from trm.evaluation.grid_format import GRID
 from trm.extras.sweep.speed import stages_of
 from trm.extras.sweep.study import EQUAL_LOSS, LOSS, Run, Setting, Study
-from trm.io.config_files import config_of_run, find_config
+from trm.io.config_files import config_of_run, find_config, read_config
 from trm.io.files import fingerprint, read_object, validated, write_bytes, write_json
+from trm.released import today
 from trm.runtime.processes import ENDS_WITH
 from trm.training.cli import TrainingCLI, train
 
@@ -203,17 +204,24 @@ class Jobs:
         self.output, self.study = output, study
         self.states: dict[Run, State] = {}
         self.stages: dict[Run, str] = {}  # stages in progress
+        self.folders: dict[Run, str] = {}  # their names
         for run in study.runs():
+            self.folders[run] = self._name_of_folder(run)
             file = self.folder(run) / _STATE
             self.states[run] = validated(TypeAdapter(State), read_object(file) or {}, str(file))
 
+    def _name_of_folder(self, run: Run) -> str:
+        """Return the name of a run's folder, which an earlier version may have begun."""
+        names = (run.folder, run.released_folder)
+        return next((name for name in names if (self.output / "runs" / name).is_dir()), run.folder)
+
     def folder(self, run: Run) -> Path:
         """Return the folder of a run."""
-        return self.output / "runs" / run.folder
+        return self.output / "runs" / self.folders[run]
 
     def grid(self, name: str, run: Run) -> Path:
         """Return the file with the figures of one of a run's evaluations."""
-        return self.output / "evaluations" / name / run.folder / GRID
+        return self.output / "evaluations" / name / self.folders[run] / GRID
 
     def wanted(self, run: Run) -> dict[str, list[str]] | None:
         """Return the checkpoint and options of each of a run's evaluations; these fix its figures.
@@ -265,8 +273,9 @@ class Jobs:
                 )
         for run, state in self.states.items():
             options, config = self._settings(run)
-            changed = sorted(set(state.options) ^ set(options))
-            changed += ["the config itself"] if state.config != config else []
+            changed = sorted({*map(today, state.options)} ^ {*map(today, options)})
+            if state.config != config and not self._has_same_config(run):
+                changed.append("the config itself")
             if state.options and changed:
                 raise ValueError(
                     f"{run.name} was started with other settings ({', '.join(changed)[:_SHOWN]}): "
@@ -278,9 +287,17 @@ class Jobs:
         options = [*run.setting.options, f"--seed={run.seed}"]
         return options, fingerprint(find_config(run.setting.config))
 
+    def _has_same_config(self, run: Run) -> bool:
+        """Return whether a run was started with the same keys and values, by any names."""
+        files = (self.folder(run) / _CONFIG, find_config(run.setting.config))
+        if not files[0].is_file():
+            return False
+        begun, now = (today(json.dumps(read_config(file), default=str)) for file in files)
+        return json.loads(begun) == json.loads(now)
+
     def leftovers(self) -> list[str]:
         """Return the folders of runs and evaluations that the study has no longer."""
-        kept = {"runs": {run.folder for run in self.states}}
+        kept = {"runs": {*self.folders.values()}}
         kept |= {"evaluations": set(self.study.evaluations)}
         return [
             f"{kind}/{folder.name}"
@@ -366,7 +383,7 @@ class Jobs:
         if state.error:
             return None
         if not state.trained and not state.cut:
-            place = {"save_dir": str(folder.parent), "name": run.folder}
+            place = {"save_dir": str(folder.parent), "name": self.folders[run]}
             kind = "lightning.pytorch.loggers.TensorBoardLogger"
             logger = json.dumps({"class_path": kind, "init_args": place})
             words = [*self.options_of(run), *state.length, f"--trainer.logger={logger}"]
@@ -389,7 +406,7 @@ class Jobs:
 
     def weights(self, run: Run) -> Path:
         """Return the file with the exported weights of a run."""
-        return self.output / "weights" / f"{run.folder}{SUFFIX}"
+        return self.output / "weights" / f"{self.folders[run]}{SUFFIX}"
 
     def _export(self, run: Run) -> None:
         """Write the weights of a run, in place of those of a shorter training."""

@@ -26,6 +26,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from canvas.choices import check_choice
 from trm.io.config_files import read_config
 from trm.io.files import validated
+from trm.released import released
 
 EQUAL_LOSS = "equal_loss"
 LOSS = "validation/loss"
@@ -93,6 +94,11 @@ class Run:
     def folder(self) -> str:
         """Name of the run's folder."""
         return f"{_folder(self.setting.name)}-seed{self.seed}"
+
+    @property
+    def released_folder(self) -> str:
+        """The same where values in the setting's name have their released names."""
+        return f"{_folder(released(self.setting.name))}-seed{self.seed}"
 
     def __hash__(self) -> int:
         return hash(self.name)

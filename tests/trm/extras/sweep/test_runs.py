@@ -159,6 +159,28 @@ def test_a_run_is_not_continued_with_other_settings(tmp_path, monkeypatch):
         Jobs(tmp_path, other).begin()
 
 
+def test_a_run_with_a_released_value_goes_on_in_its_folder(tmp_path, monkeypatch):
+    def study(value: str, comment: str) -> Study:
+        file = tmp_path / f"{value}.yaml"
+        file.write_text(f"model: {value}  # {comment}\n")
+        options = ("--x=all", f"--y={value}")
+        return Study((Setting(f"y {value}, x all", {}, str(file), options),), evaluations={"e": []})
+
+    trm = Trm(monkeypatch, evaluate=2)
+    assert stages(do(tmp_path, study("local_nearest", "as released"))) == ["failed"]
+    trm.codes.clear()
+    jobs = do(tmp_path, study("local_farthest", "today"))
+    assert stages(jobs) == ["done"]
+    assert trm.commands == ["fit", "evaluate", "evaluate"]
+    name = "y_local_nearest_x_all-seed0"
+    assert [folder.name for folder in (tmp_path / "runs").iterdir()] == [name]
+    assert f"--output={tmp_path / 'evaluations/e' / name}" in trm.words[-1]
+    assert jobs.leftovers() == []
+    assert "local_farthest  # today" in (tmp_path / "runs" / name / "config.yaml").read_text()
+    for value in ("local_lines", "all"):  # other settings, and nobody's folder
+        assert stages(Jobs(tmp_path, study(value, "today"))) == ["waiting"]
+
+
 def test_what_a_study_has_no_longer_is_named(tmp_path, monkeypatch):
     Trm(monkeypatch)
     do(tmp_path, a_study("a", "b", near=[], far=[]))
