@@ -1,7 +1,7 @@
 """Three rooms: the core, the cell models in `trm/cells`, and the extras in `trm/extras`.
 
 A reader of the recursive transformer never needs to know that the other rooms exist: the core
-neither imports nor names them, except by the one door, `trm/families.py`.
+neither imports nor names them, except by `trm/registry.py`.
 """
 
 import ast
@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("canvas", "augment", "trm")
-DOOR = "trm.families"
+REGISTRY = "trm.registry"
 ABOVE = ("trm.cells", "trm.extras", "trm.api", "trm.commands")  # all else in trm is the core
 ENTRANCES = ("trm", "trm.__main__", "trm.api", "trm.commands")  # through which users come
 
@@ -68,7 +68,7 @@ def core() -> list[str]:
 
 def test_every_room_has_modules():
     """The tests below compare these with what they import."""
-    assert DOOR in core()
+    assert REGISTRY in core()
     assert {"trm.models.recursive", "trm.training.step", "trm.solving.solver"} <= {*core()}
     assert "trm.cells.model" in sources()
     assert "trm.cells.cache" in imports("trm.cells.model")
@@ -150,7 +150,7 @@ WORDS = re.compile(
 )
 # Modules of the core that use such words, and for what.
 NAMED = {
-    DOOR: "names the records of families",
+    REGISTRY: "names the records of families",
     "trm.released": "what has moved, by its released name",
     "trm.checkpoints": "names of files: the note of a verdict, and the table of decisions",
     "trm.checkpoints.names": "the results in a card: verdicts and tests",

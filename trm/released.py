@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 from typing import Any
 
-from trm.families import load
+from trm.registry import load
 
 # Released dotted name of a class or function → its name today. Checkpoints name networks,
 # configs name networks and modules, and a proof is of a network by its released name.
@@ -65,6 +65,7 @@ MODULES = {
     "trm.cells.wavefront": "trm.cells.computing",
     "trm.models.wavefront": "trm.cells.computing",
     "trm.evaluation.names": "trm.evaluation.comparison",
+    "trm.families": "trm.registry",
     "trm.figures.analysis": "trm.extras.analysis.figures",
     "trm.figures.inspection": "trm.extras.analysis.inspection_figures",
     "trm.models.cell": "trm.cells.model",

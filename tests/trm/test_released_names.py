@@ -20,9 +20,9 @@ from trm.cells.model import CellModel
 from trm.checkpoints import CHECKPOINT_KEY, SHIPPED, find_checkpoint
 from trm.checkpoints.content import load_checkpoint
 from trm.checkpoints.loading import load_solver
-from trm.families import load
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
+from trm.registry import load
 from trm.released import MODULES, RELEASED, released, today
 from trm.solving.predictor import Predictor
 from trm.training.canvas_module import CanvasModule

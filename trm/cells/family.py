@@ -1,4 +1,4 @@
-"""The family of cell models, as `trm.families` names it."""
+"""The family of cell models, as `trm.registry` names it."""
 
 from typing import Any
 

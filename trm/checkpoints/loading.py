@@ -23,7 +23,7 @@ from canvas.tasks import task_class
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, FORMAT, PROOF_SUFFIX, SHIPPED, find_checkpoint
 from trm.checkpoints.content import plain as plain  # its released place
 from trm.checkpoints.content import read_checkpoint
-from trm.families import EARLIER, FAMILIES, RESTORE_NOTE, load
+from trm.registry import EARLIER, FAMILIES, RESTORE_NOTE, load
 from trm.runtime.limits import MOST_STEPS, check_whole
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from safetensors import safe_open
 
-from trm.families import FAMILIES
+from trm.registry import FAMILIES
 
 HEADER = "canvas_trm"  # the entry of a safetensors header that holds the settings
 SUFFIX = ".safetensors"  # of a file of weights alone

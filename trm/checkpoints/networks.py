@@ -21,7 +21,7 @@ from trm.checkpoints.loading import (
     restored,
     restored_task,
 )
-from trm.families import NETWORKS
+from trm.registry import NETWORKS
 from trm.released import today
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.calibration import Calibration

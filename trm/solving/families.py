@@ -1,6 +1,6 @@
 """Families of models: one record for each, with its classes and its missing features.
 
-A new family is a `Family`, and a line in `trm.families.FAMILIES`. A missing feature is a sentence
+A new family is a `Family`, and a line in `trm.registry.FAMILIES`. A missing feature is a sentence
 there, which commands print.
 """
 
@@ -12,10 +12,10 @@ from typing import Any
 from torch import nn
 
 from canvas.choices import check_choice, class_name
-from trm.families import FAMILIES, load
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel
 from trm.models.weights import uncompiled
+from trm.registry import FAMILIES, load
 from trm.solving.calibration import Calibration
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import CONFIDENCES, IterativePredictor

@@ -14,7 +14,7 @@ from canvas.drawing import Drawing, WorkedDrawing
 from canvas.problems import Problems
 from canvas.reading import Reading, read
 from canvas.task import Task, describe_ranges
-from trm.families import SHARING, load
+from trm.registry import SHARING, load
 from trm.released import moved
 from trm.runtime.progress import part
 from trm.solving import placement

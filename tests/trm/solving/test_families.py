@@ -7,7 +7,7 @@ from canvas.choices import class_name
 from trm.cells.model import CellModel
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
-from trm.families import FAMILIES
+from trm.registry import FAMILIES
 from trm.solving.calibration import Calibration
 from trm.solving.families import CELL_STATES, family_named, family_of
 

@@ -1,5 +1,5 @@
-import importlib
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -196,8 +196,8 @@ def test_what_a_study_has_no_longer_is_named(tmp_path, monkeypatch):
 def test_own_code_that_has_changed_is_named(tmp_path, monkeypatch):
     Trm(monkeypatch)
     (tmp_path / "own_code.py").write_text("a = 1\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    importlib.import_module("own_code")
+    own = SimpleNamespace(__file__=str(tmp_path / "own_code.py"))
+    monkeypatch.setitem(sys.modules, "own_code", own)
     study = a_study("a", near=[])
     study = replace(
         study, settings=(replace(study.settings[0], own_modules=("own_code", "numpy.gone")),)

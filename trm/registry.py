@@ -1,6 +1,7 @@
-"""The one door to families of models, by dotted names; no other package imports them.
+"""Dotted names of what the core loads from other rooms: families of models, and sharing.
 
-Nothing here is imported before a name is used. A new family is a line in `FAMILIES`.
+Nothing here is imported before a name is used. A new family is a line in `FAMILIES`; what differs
+between families is in its record, see `trm.solving.families`.
 """
 
 import importlib
