@@ -4,7 +4,6 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from canvas.problems import MOST_CELLS
 from trm.commands.arguments import Arguments
 from trm.commands.output import results
 from trm.commands.parser import Parser, whole
@@ -69,9 +68,7 @@ def _add_row_steps(action: Parser) -> None:
         option = "--problems" if split == "train" else f"--{split}-problems"
         about = f"different problems of the {split} split, or as many as exist (default: {most:,})"
         group.add_argument(option, type=whole(1), metavar="N", help=about)
-    for side in ("--height", "--width"):
-        about = "of the canvas, in cells (default: what the largest problems need)"
-        group.add_argument(side, type=whole(1, MOST_CELLS), help=about)
+    action.add_canvas(" (default: what the largest problems need)", group)
     action.add_import()
 
 

@@ -44,8 +44,7 @@ def add_arguments(parser: Parser) -> None:
         "settings of others' weights", "what a file of the published TRM or of nanoGPT lacks"
     )
     add = group.add_argument
-    for side in ("--height", "--width"):
-        add(side, type=whole(1, MOST_CELLS), help="of the canvas, in cells")
+    parser.add_canvas(group=group)
     add("--num-heads", type=whole(1), help="attention heads (default: the file's; of the TRM 8)")
     about = "rope_1d (default) or none of the TRM; none, sinusoidal or rope_2d of a GPT"
     add("--position", help=f"{about}. Learned ones are found in the file")

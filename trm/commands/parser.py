@@ -207,16 +207,27 @@ class Parser(argparse.ArgumentParser):
 
     def add_solver(self, several: bool = False) -> None:
         """Add the arguments of a model that solves problems, or of several."""
-        from canvas.problems import MOST_CELLS
-
         self.add_checkpoint(several)
         what = "most supervision steps of a row, or loops of a GPT (default: the checkpoint's)"
         self.add_argument("--steps", type=whole(1, MOST_STEPS), help=what)
-        for side in () if several else ("--height", "--width"):
+        if not several:
             what = "as in training, or the problem's size if training cropped canvases"
-            what = f"of the canvas, in cells (default: {what})"
-            self.add_argument(side, type=whole(1, MOST_CELLS), help=what)
+            self.add_canvas(f" (default: {what})")
         self.add_devices()
+
+    def add_canvas(self, about: str = "", group: Any = None) -> None:
+        """Add ``--height`` and ``--width``; ``about`` is the end of their help."""
+        from canvas.problems import MOST_CELLS
+
+        for side in ("--height", "--width"):
+            what = f"of the canvas, in cells{about}"
+            (group or self).add_argument(side, type=whole(1, MOST_CELLS), help=what)
+
+    def add_base(self, group: Any = None) -> None:
+        """Add ``--base``."""
+        more: dict[str, Any] = {"choices": range(2, 17), "metavar": "2..16"}
+        what = "of the digits (default: 10)"
+        (group or self).add_argument("--base", type=int, default=10, help=what, **more)
 
     def add_sizes(self, about: str = "", group: Any = None) -> None:
         """Add an option for each measure of a problem's size, which `Arguments.sizes` reads."""
@@ -238,8 +249,7 @@ class Parser(argparse.ArgumentParser):
         add = group.add_argument
         add("--layout", help=f"of the worked solutions, like standard; needed for {required_for}")
         add("--task", help=f"{', '.join(TASKS)}, or a class of your own (default: by the layout)")
-        more = "of the digits (default: 10)"
-        add("--base", type=int, default=10, choices=range(2, 17), metavar="2..16", help=more)
+        self.add_base(group)
         self.add_sizes(" in training, like 1..5", group)
 
     def add_solving(self) -> None:

@@ -15,7 +15,7 @@ from canvas.boxes import written_box
 from canvas.check import check_layout
 from canvas.drawing import WorkedDrawing, row_steps
 from canvas.picture import save_gif, to_figure, to_terminal
-from canvas.problems import MOST_CELLS, Problems
+from canvas.problems import Problems
 from canvas.task import Task
 from canvas.tasks import TASKS, task_of
 from trm.commands.arguments import Arguments
@@ -42,17 +42,8 @@ def add_arguments(parser: Parser) -> None:
     add("--task", help=f"{', '.join(TASKS)}, or a class of your own (default: by the sign)")
     layouts = "; ".join(f"{name}: {', '.join(task.layouts)}" for name, task in TASKS.items())
     add("--layout", help=f"{layouts}; or a class of your own (default: the first)")
-    add(
-        "--base",
-        type=int,
-        default=10,
-        choices=range(2, 17),
-        metavar="2..16",
-        help="of the digits (default: 10)",
-    )
-    for side in ("--height", "--width"):
-        more = "cells (default: the worked solution and one cell around it)"
-        add(side, type=whole(1, MOST_CELLS), help=more)
+    parser.add_base()
+    parser.add_canvas(" (default: the worked solution and one cell around it)")
     more = "show the input of this step, from 1: the rows so far, the next one masked"
     add("--step", type=whole(1), help=more)
     more = (
