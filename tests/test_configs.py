@@ -12,7 +12,7 @@ import torch
 import yaml
 
 from canvas.sequences import IGNORE
-from trm.extras.sweep.runs import plan
+from trm.extras.sweep.planning import plan
 from trm.extras.sweep.study import Setting, Study, read_study
 from trm.training.canvas_module import CanvasModule
 from trm.training.cli import train

@@ -45,6 +45,10 @@ RELEASED = {
     "trm.training.samples.CellInputSamples": "trm.cells.samples.CellInputSamples",
     "trm.training.samples.SolutionSamples": "trm.cells.samples.SolutionSamples",
     "trm.training.samples.SolvedProblems": "trm.training.samples.ValidationProblems",
+    "trm.extras.sweep.runs.plan": "trm.extras.sweep.planning.plan",
+    "trm.extras.sweep.runs.built": "trm.extras.sweep.planning.built",
+    "trm.extras.sweep.runs.parameters_of": "trm.extras.sweep.planning.parameters_of",
+    "trm.extras.sweep.runs.steps_of": "trm.extras.sweep.planning.steps_of",
     "trm.solving.solver.Moment": "trm.solving.watching.Moment",
     "trm.solving.solver.solve_watched": "trm.solving.watching.solve_watched",
 }

@@ -71,8 +71,9 @@ def _work_through(args: Arguments, study: "Study") -> int:
     import torch
 
     from trm.extras.sweep.budget import Worker, share_of
+    from trm.extras.sweep.planning import plan
     from trm.extras.sweep.report import PAGE, changes, write_report
-    from trm.extras.sweep.runs import Jobs, Run, plan
+    from trm.extras.sweep.runs import Jobs, Run
     from trm.runtime.devices import cores
 
     evaluations = {name: _options(name, words) for name, words in study.evaluations.items()}

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from trm.extras.sweep import planning
 from trm.extras.sweep import runs as module
+from trm.extras.sweep.planning import built, parameters_of, plan, steps_of
 from trm.extras.sweep.report import changes
-from trm.extras.sweep.runs import Jobs, built, parameters_of, plan, steps_of
+from trm.extras.sweep.runs import Jobs
 from trm.extras.sweep.study import EQUAL_LOSS, Equal, Setting, Study
 from trm.io.files import write_json
 
@@ -238,7 +240,7 @@ def counted(monkeypatch) -> None:
             config=SimpleNamespace(as_dict=dict),
         )
 
-    monkeypatch.setattr(module, "built", built)
+    monkeypatch.setattr(planning, "built", built)
 
 
 def of_layers(*layers: int, within: str | None = None) -> Study:
