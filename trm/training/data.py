@@ -26,7 +26,7 @@ from trm.training.curriculum import Curriculum, Stage
 from trm.training.mixture import Mixture
 from trm.training.negatives import NegativesConfig, SamplesWithNegatives
 from trm.training.priming import PrimedProblems, Priming
-from trm.training.samples import RowStepSamples, Samples, TrainingSamples, ValidationProblems
+from trm.training.samples import RowStepSamples, Samples, ValidationProblems
 
 _WHOLE = 4  # a validation batch is so many times as large as one of training: no gradients
 _LARGE = 10_000  # samples of a batch whose memory is estimated
@@ -235,19 +235,22 @@ class CanvasDataModule(EpochDataModule):
                 f"{self.task.name} {self.task.digits_in_words} has {needed} symbols, and the "
                 f"network is built for {there}: set vocab_size={needed} in its config"
             )
-        self.training_samples(module.samples_class, 1)  # refuses negatives of other modules
-        self.check_memory(module.samples_class)
+        self.training_samples(module, 1, epochs)  # refuses negatives of other modules
+        self.check_memory(module, epochs)
 
-    def training_samples(self, kind: type[TrainingSamples], size: int) -> Any:
+    def training_samples(self, module: Any, size: int, epochs: int | None = None) -> Any:
         """Return the data set of training batches.
 
         Args:
-            kind: a module's data set; with negatives `SamplesWithNegatives` takes its place.
+            module: has the data set's class, ``samples_class``, and may have auxiliary losses;
+                None: row steps. With negatives `SamplesWithNegatives` takes that class's place.
             size: samples of an epoch, over all devices.
+            epochs: of the whole run; None or -1: unknown.
 
         Raises:
             ValueError: there are negatives, and the module is not trained on row steps.
         """
+        kind: Any = getattr(module, "samples_class", RowStepSamples)
         own: dict[str, Any] = {}
         if self.negatives:
             if kind is not RowStepSamples:
@@ -256,7 +259,6 @@ class CanvasDataModule(EpochDataModule):
                     "steps: leave them out"
                 )
             kind, own["negatives"] = SamplesWithNegatives, self.negatives
-        module = self.trainer.lightning_module if self.trainer else None
         if (auxiliary := getattr(module, "auxiliary_config", None)) is not None:
             own["auxiliary"] = auxiliary
         return kind(
@@ -268,7 +270,7 @@ class CanvasDataModule(EpochDataModule):
             self.batch_size,
             transform=self.transform,
             mixture=Mixture(self.curriculum, self.primed, self.practice, self.pool),
-            epochs=getattr(self.trainer, "max_epochs", None),
+            epochs=epochs,
             blanks=self.blanks,
             **own,
         )
@@ -296,10 +298,14 @@ class CanvasDataModule(EpochDataModule):
         problems = sample(self.task, self.seed, "validation", 0, index)
         return len(set(map(tuple, problems.to_ints())))
 
-    def check_memory(self, kind: type[TrainingSamples]) -> None:
+    def check_memory(self, module: Any, epochs: int | None = None) -> None:
         """Check that making a batch fits in this machine's memory.
 
         The need is estimated from a small part of a large batch; small batches are not checked.
+
+        Args:
+            module: see `training_samples`.
+            epochs: see `training_samples`.
 
         Raises:
             ValueError: a batch needs more.
@@ -307,7 +313,7 @@ class CanvasDataModule(EpochDataModule):
         memory = host_memory()
         if memory is None or self.batch_size < _LARGE:
             return
-        data = self.training_samples(kind, self.batch_size)
+        data = self.training_samples(module, self.batch_size, epochs)
         data.__getitems__(range(_MEASURED))  # objects created once do not belong to the batch
         tracemalloc.start()
         try:
@@ -343,9 +349,9 @@ class CanvasDataModule(EpochDataModule):
     def train_dataloader(self) -> DataLoader:
         """Return the loader of the samples that the module trains on, such as row steps."""
         module = self.trainer.lightning_module if self.trainer else None
-        kind: Any = getattr(module, "samples_class", RowStepSamples)
         size = self.batch_size * self.batches_per_epoch
-        return self._loader(self.training_samples(kind, size))
+        epochs = getattr(self.trainer, "max_epochs", None)
+        return self._loader(self.training_samples(module, size, epochs))
 
     @property
     def groups(self) -> dict[str, dict[str, Any]]:

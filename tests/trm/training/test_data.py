@@ -155,10 +155,18 @@ def test_a_batch_larger_than_the_memory_is_refused(monkeypatch):
     monkeypatch.setattr("trm.training.data.host_memory", lambda: 10**9)
     for kind in (RowStepSamples, SequenceSamples, CellInputSamples):
         with pytest.raises(ValueError, match=r"batch_size 1,000,000 .* machine has 1 GB"):
-            data.check_memory(kind)
-    module(Canvas(10, 12), STANDARD, batch_size=10_000).check_memory(RowStepSamples)
+            data.check_memory(SimpleNamespace(samples_class=kind))
+    module(Canvas(10, 12), STANDARD, batch_size=10_000).check_memory(None)
     monkeypatch.setattr("trm.training.data.host_memory", lambda: None)  # as on Windows
-    data.check_memory(CellInputSamples)
+    data.check_memory(None)
+
+
+def test_large_batches_may_have_stages_by_share_of_the_run():
+    stages = [Stage(0.5, {"digits_a": [1, 1]})]
+    data = module(Canvas(10, 12), STANDARD, batch_size=10_000, curriculum=stages)
+    data.check_memory(None, epochs=4)
+    with pytest.raises(ValueError, match=r"not known: set trainer\.max_epochs"):
+        data.check_memory(None, epochs=-1)
 
 
 def test_quarter_turns_need_a_square_canvas():

@@ -380,10 +380,10 @@ def test_a_transform_that_always_turns_is_enough():
 
 def test_only_row_steps_have_negatives():
     data = CanvasDataModule(TASKS["lattice"], Canvas(), negatives=NegativesConfig(digit=0.5))
-    data.training_samples(IterativeModule.samples_class, 1)
+    data.training_samples(IterativeModule, 1)
     for module in (GPTModule, CellModule, LatentModule):
         with pytest.raises(ValueError, match=r"data\.negatives are for recursive transformers"):
-            data.training_samples(module.samples_class, 1)
+            data.training_samples(module, 1)
 
 
 def test_a_run_logs_the_confidence_on_negatives(command, debug, tmp_path):
