@@ -27,6 +27,7 @@ RELEASED = {
     "trm.models.CellConfig": "trm.cells.CellConfig",
     "trm.models.IntegerCellConfig": "trm.cells.IntegerCellConfig",
     "trm.models.rule_settings": "trm.cells.rule_settings",
+    "trm.models.attention.computes_float32": "trm.cells.precision.computes_float32",
     "trm.models.iterative.Settling": "trm.models.settling.Settling",
     "trm.models.iterative.UNCHANGED_STEPS": "trm.models.settling.UNCHANGED_STEPS",
     "trm.models.iterative.halt_logit": "trm.models.halting.log_odds",
@@ -49,6 +50,7 @@ RELEASED = {
     "trm.extras.sweep.runs.built": "trm.extras.sweep.planning.built",
     "trm.extras.sweep.runs.parameters_of": "trm.extras.sweep.planning.parameters_of",
     "trm.extras.sweep.runs.steps_of": "trm.extras.sweep.planning.steps_of",
+    "trm.solving.solution.Vote": "trm.solving.voting.Tally",
     "trm.solving.solver.Moment": "trm.solving.watching.Moment",
     "trm.solving.solver.solve_watched": "trm.solving.watching.solve_watched",
 }

@@ -37,6 +37,7 @@ RENAMED = {  # in their own modules
     "trm.analysis.gap.Settings": "trm.extras.analysis.probe.ProbeSettings",
     "trm.analysis.probe.Settings": "trm.extras.analysis.probe.ProbeSettings",
     "trm.evaluation.measure.Settings": "trm.evaluation.measure.EvaluationSettings",
+    "trm.solving.iterative_predictor.Step": "trm.solving.iterative_predictor.AfterStep",
     "trm.solving.rollout.Rollout": "trm.solving.rows.FilledCanvases",
     "trm.solving.rollout.free_running": "trm.solving.rows.fill_row_by_row",
 }

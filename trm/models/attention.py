@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from trm.released import moved
+
 Rotation = tuple[Tensor, Tensor]  # cosines and sines, [S, head_dim / 2] each
 
 
@@ -326,3 +328,6 @@ class PostNormBlock(nn.Module):
         """Map [..., D] to [..., D]. ``terms`` are arguments of the attention."""
         x = rms_norm(x + self.mixing(x, *terms))
         return rms_norm(x + self.mlp(x))
+
+
+__getattr__ = moved(__name__)

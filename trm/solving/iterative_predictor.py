@@ -31,6 +31,9 @@ class AfterStep(NamedTuple):
     last: Tensor  # bool [N], whether this is a sample's last step
 
 
+Step = AfterStep  # its released name
+
+
 class IterativePredictor(Predictor):
     """Fills rows with an iterative model, in as many supervision steps as each sample needs.
 

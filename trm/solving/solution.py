@@ -14,6 +14,7 @@ import numpy as np
 from canvas.arithmetic import Numbers
 from canvas.layouts import CellIndex
 from canvas.picture import to_figure, to_svg, to_text
+from trm.released import moved
 from trm.solving.voting import Tally, Voting
 
 # Keys of a record, in this order; unknown or unrequested values are None.
@@ -210,3 +211,6 @@ class Solution:
             "readable_answer": self.readable.answer_text if self.readable else None,
             "canvas": to_text(self.canvas) if canvas else None,
         }
+
+
+__getattr__ = moved(__name__)

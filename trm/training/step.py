@@ -207,7 +207,7 @@ def step_loss(
         - ``loss``: ``loss_cells + loss_halting / 2``, these three with gradient.
         - ``cell_accuracy``: share of correct answer cells.
         - ``row_accuracy``: share of samples whose answer cells are all correct.
-        - ``halting_accuracy``: share of samples of which the halting head predicts that rightly.
+        - ``halting_accuracy``: share of samples whose halting prediction is correct.
         - ``negatives_rejected``: share of the canvases that are not ``correct`` of which the head
           predicts an incorrect row; the accuracies are then of correct canvases alone.
 

@@ -96,6 +96,7 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING attends, INT4 is in integers
     ("evaluate --output D --digits-a 0", "'0' is not a range of lengths: from 1 up, the lower one"),
     ("evaluate --output D --digits-a 4..2", "'4..2' is not a range of lengths: from 1 up"),
     ("benchmark score . --suite multiply-v1 --output D", ". is a folder: give a file of predict"),
+    ("analyse gap --output D", "the cells of a cell model read decided messages"),
     ("analyse ranks --checkpoint INT4 --output D", "no feed-forward weights in floating point"),
     ("solve --input problems.csv --output x.txt", "so name it .jsonl or .csv"),
     ("solve --input problems.csv --output x", "answers are JSON Lines or CSV, so name it"),
