@@ -90,6 +90,9 @@ def run(args: Arguments) -> int:
     if args.view is not None:
         watched = "each guess of an orientation has a canvas of its own, none of which is watched"
         args.refuse(watched, "watch", "demo")
+    if args.input is None:
+        only = "only the problems of a file, see --input, are solved together"
+        args.refuse(only, "nodes", "canvases", "batch_size")
     if args.demo:
         args.refuse("a demo is watched", "output")
         return _demo(args)
