@@ -184,10 +184,10 @@ class TrainingCLI(LightningCLI):
                 print_sentence(f"Resuming from {path} with {', '.join(listed)}.")
             anew = [key for key in changes if key.startswith(_PROBLEMS)]
             self.goes_on = settle_folder(config, Path(path) if path else None, anew)
+            if self.content:
+                self._check_epochs_left(config)
             if self.goes_on:
                 give_ids(config, self.content)
-            elif self.content:
-                self._check_epochs_left(config)
         elif self.subcommand:
             listed = [
                 f"{key} {was} (here {now})"
@@ -223,7 +223,10 @@ class TrainingCLI(LightningCLI):
         return {key: (now.get(key), was.get(key)) for key in differ}
 
     def _check_epochs_left(self, config: Namespace) -> None:
-        """Raise a ValueError if a new run that goes on from a checkpoint would train nothing."""
+        """Raise a ValueError if the checkpoint has trained for longer than the run should.
+
+        A new run that goes on from it also has to train for longer than the checkpoint.
+        """
         loop = self.content.get("loops", {}).get("fit_loop", {})
         whole = loop.get("epoch_loop.batch_progress", {}).get("is_last_batch")
         epochs = loop.get("epoch_progress", {}).get("current", {})
@@ -231,12 +234,15 @@ class TrainingCLI(LightningCLI):
         done = {"max_epochs": epochs, "max_steps": self.content.get("global_step") or 0}
         for key, number in done.items():
             most = config.trainer[key]
-            if most is not None and 0 <= most <= number:
-                raise ValueError(
-                    f"{config.ckpt_path} has trained for {number} {key[4:]}, and the new run ends "
-                    f"with as many: raise trainer.{key}, or begin anew with "
-                    f"--weights {config.ckpt_path}"
-                )
+            if most is None or not 0 <= most <= number or (self.goes_on and most == number):
+                continue
+            ends, anew = "the new run ends with as many", f"with --weights {config.ckpt_path}"
+            if self.goes_on:
+                ends, anew = f"the run should end with {most}", "without --ckpt_path"
+            raise ValueError(
+                f"{config.ckpt_path} has trained for {number} {key[4:]}, and {ends}: raise "
+                f"trainer.{key}, or begin anew {anew}"
+            )
 
     def _settle_size(self, config: Namespace) -> None:
         """Copy settings to the network: of the data, and those that the network finds in a task."""

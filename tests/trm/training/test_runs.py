@@ -196,6 +196,16 @@ def test_a_new_run_that_would_train_nothing_is_refused(command, debug, halves):
     assert runs(halves) == ["version_0"]
 
 
+def test_a_run_that_is_longer_than_its_limit_is_refused(command, debug, halves):
+    before = files(halves)
+    for key, most, done in (("max_epochs", 0, "1 epochs"), ("max_steps", 1, "2 steps")):
+        words = ("fit", *debug, *CONSTANT, "--trainer.max_epochs", 1, f"--trainer.{key}", most)
+        ran = command(*words, *LAST, folder=halves, code=2)
+        assert f"has trained for {done}, and the run should end with {most}: raise" in ran.err
+        assert f"raise trainer.{key}, or begin anew without --ckpt_path" in ran.err
+    assert files(halves) == before
+
+
 def test_scores_on_other_problems_than_those_of_training_say_so(command, debug, halves):
     words = ("test", *debug, *CONSTANT, "--ckpt_path", "best")
     assert "was trained with" not in command(*words, folder=halves).err
