@@ -161,6 +161,7 @@ class CellTable:
 
         Raises:
             ValueError: the file is damaged.
+            PermissionError: it may not be read.
         """
         try:
             with file.open("rb") as raw, np.load(raw, allow_pickle=False) as parts:
@@ -173,6 +174,8 @@ class CellTable:
                 )
                 found = cls(directions, arrays, classes, parts["decided"].astype(np.int16))
             found._check()
+        except PermissionError:
+            raise
         except Exception as error:  # a damaged archive raises errors of many kinds
             raise ValueError(
                 f"{file} is damaged: delete it, or write it again with `trm prove --decisions`"

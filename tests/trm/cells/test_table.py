@@ -1,6 +1,7 @@
 """Looking decisions up gives what the network gives: on all reachable inputs, and on canvases."""
 
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -99,6 +100,14 @@ def test_written_table_is_read_again(base3: Solver, tmp_path: Path) -> None:
         table.write(sink, digest="abc")
     with pytest.raises(ValueError, match="damaged"):
         CellTable.read(file, digest="abc")
+
+
+def test_a_table_that_may_not_be_read_is_not_damaged(tmp_path: Path) -> None:
+    file = tmp_path / "model.decisions.npz"
+    refused = PermissionError(13, "Permission denied", str(file))
+    with patch.object(Path, "open", side_effect=refused), pytest.raises(PermissionError) as raised:
+        CellTable.read(file, digest="abc")
+    assert raised.value is refused
 
 
 def test_input_outside_of_a_closed_table_runs_the_network(base3: Solver, tmp_path: Path) -> None:
