@@ -124,6 +124,12 @@ class Parser(argparse.ArgumentParser):
         found.defaults = own | getattr(found, "defaults", {})
         return found, unknown
 
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Return a value; refuse an empty one, which as a path would be the working folder."""
+        if action.option_strings and not arg_string:
+            raise argparse.ArgumentError(action, "its value is empty: give one")
+        return super()._get_value(action, arg_string)
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Require one of an option's choices; the error suggests the nearest."""
         try:
