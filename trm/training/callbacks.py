@@ -29,6 +29,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from canvas.choices import did_you_mean
 from trm.checkpoints import CHECKPOINTS, COST_KEY
 from trm.checkpoints.content import load_checkpoint
+from trm.checkpoints.names import named_weights
 from trm.evaluation.statistics import Share
 from trm.io.files import replacing
 from trm.runtime.flops import counted_flops
@@ -327,12 +328,14 @@ def _on_terminal() -> bool:
 class PredictionWriter(BasePredictionWriter):
     """Writes each solved problem as a line of JSON, one file for each device.
 
-    The files are in the folder of the checkpoint's run, or beside a checkpoint outside any run.
+    The files are in the folder of the checkpoint's run, beside a checkpoint outside any run, or for
+    weights that have a name in the working folder.
     """
 
     def on_predict_start(self, trainer: L.Trainer, *_: Any) -> None:
-        folder = Path(trainer.ckpt_path or trainer.default_root_dir).parent
-        folder = folder.parent if folder.name == CHECKPOINTS else folder
+        file = Path(trainer.ckpt_path or trainer.default_root_dir)
+        folder = file.parents[1] if file.parent.name == CHECKPOINTS else file.parent
+        folder = Path() if file in named_weights().values() else folder
         self.file = folder / f"predictions-{trainer.global_rank}.jsonl"
         self.file.write_text("", encoding="utf-8")
 

@@ -215,3 +215,11 @@ def test_a_run_begins_with_bfloat16_weights(trained, command, debug, tmp_path):
     wider = ("--model.network.config.hidden_size", 32)
     ran = command("fit", *debug, "--weights", trained, *wider, folder=tmp_path, code=2)
     assert "hidden_size 16 (here 32)" in ran.err
+
+
+def test_predictions_of_named_weights_are_in_the_working_folder(command, repository, tmp_path):
+    before = sorted((repository / "docs/models").iterdir())
+    words = ("--config", "trm/quick", "--ckpt_path", "trm-quick-seed0")
+    command("predict", *words, "--data.validation_problems", 3, folder=tmp_path)
+    assert len((tmp_path / "predictions-0.jsonl").read_text().splitlines()) == 3
+    assert sorted((repository / "docs/models").iterdir()) == before
