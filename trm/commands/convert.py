@@ -93,20 +93,20 @@ def run(args: Arguments) -> int:
         model = _theirs(args, content, kind)
         packed = _packed(args, model, kind) if ours else b""
     else:
+        from trm.checkpoints.content import load_checkpoint, pack
+        from trm.commands.export import shown
+
+        args.find_checkpoints(source)
+        checkpoint = load_checkpoint(source)  # raises for a missing or damaged file
         what = f"{source} is no file of the published TRM or of nanoGPT, and contains its settings"
         settings = ("height", "width", "num_heads", "position", "H_cycles", "L_cycles")
         others = ("prefix_length", "layout", "task", "steps", *AXES, "symbols", "base")
         args.refuse(what, *settings, *others)
-        args.find_checkpoints(source)
-
-        from trm.checkpoints.content import load_checkpoint, pack
-        from trm.commands.export import shown
-
         one = shown("", source)
         model = one.solver.predictor.model
         canvas = getattr(one.solver, "canvas", None)  # of puzzles it is of one size
         cut = canvas is not None and canvas.height is None
-        packed = pack(load_checkpoint(source), one.card, one.weights)
+        packed = pack(checkpoint, one.card, one.weights)
     notes = [f"{type(model).__name__}, {model.num_parameters:,} parameters"]
     if not ours:
         family_of(model).require(TRM_WEIGHTS if args.to == TRM else NANOGPT_WEIGHTS)

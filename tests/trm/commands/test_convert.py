@@ -121,6 +121,8 @@ def folder(command, tmp_path_factory):
         (f"{GPT} out --to nanogpt --height 6", "contains its settings: leave out --height"),
         (f"{GPT} out --to nanogpt --layout standard", "to know the problems: leave out --layout"),
         ("missing out --to trm", "there is no checkpoint missing"),
+        ("missing out --to trm --height 6", "there is no checkpoint missing"),
+        ("cut out --to trm --num-heads 2", "cut cannot be read as a checkpoint: it is damaged"),
         ("text out --to trm", "text cannot be read as a checkpoint"),
         ("cut out --to nanogpt", "cut cannot be read as a checkpoint: it is damaged"),
         ("huge out --to nanogpt", "its canvas has more than 12,000 cells"),
