@@ -18,7 +18,7 @@ from trm.solving.predictor import Predictor
 from trm.solving.rows import FilledCanvases, Prediction
 from trm.solving.trace import Trace
 
-FREE = -1  # a token that the model is to write
+TO_WRITE = -1  # in place of a token that the model writes
 
 
 class GPTPredictor(Predictor):
@@ -84,7 +84,7 @@ class GPTPredictor(Predictor):
         for row in np.unique(rows):  # one length of prompt at a time
             chosen = rows == row
             forced = to_sequences(inputs[chosen, : row + 1])[:, :-1]  # its end is no cell
-            forced[forced == symbols.MASK] = FREE
+            forced[forced == symbols.MASK] = TO_WRITE
             written = self._generate(forced, height, width)
             answers[chosen, row] = from_sequences(written.ids, row + 1, width)[:, row]
             of_row = slice(None), slice(None, -width - 1, -1)
@@ -142,17 +142,17 @@ class GPTPredictor(Predictor):
     def _sequences(self, drawing: Drawing) -> Generated[np.ndarray]:
         """Write the sequences of whole solutions."""
         ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
-        forced = np.where(tokens_to_write(drawing), FREE, ids)
+        forced = np.where(tokens_to_write(drawing), TO_WRITE, ids)
         return self._generate(forced, *drawing.canvases.shape[1:])
 
     @standard_settings()
     def _generate(self, forced: np.ndarray, height: int, width: int) -> Generated[np.ndarray]:
-        """Return sequences with the free tokens written.
+        """Return sequences in which the model has written all tokens that are not given.
 
         The log-probability of a token that is missing, after an early end, is minus infinity.
 
         Args:
-            forced: token ids, int64 [B, T]; `FREE` where the model writes.
+            forced: token ids, int64 [B, T]; `TO_WRITE` where the model writes.
             height: of the canvas.
             width: of the canvas.
         """
@@ -164,7 +164,7 @@ class GPTPredictor(Predictor):
         generated = self.model.generate(tokens, height, width, symbols.END, sampler)
         written = Generated(*(part.cpu().numpy() for part in generated))
         cells = slice(0, 1 + height * (width + 1))  # no end token belongs here
-        missing = (written.ids == symbols.END) & (forced == FREE)
+        missing = (written.ids == symbols.END) & (forced == TO_WRITE)
         log_probs = written.log_probs.astype(np.float32)
         log_probs[:, cells][missing[:, cells]] = -np.inf
         return written._replace(log_probs=log_probs)
