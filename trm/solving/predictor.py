@@ -97,8 +97,8 @@ class Options:
 class Predictor(ABC):
     """Interface for solving with a model of any family.
 
-    A family defines ``__call__``, which fills in one row of each canvas. `free_running` calls it row
-    after row.
+    A family defines ``__call__``, which fills in one row of each canvas, and which
+    `free_running` calls row after row.
 
     Attributes:
         model: the network, in evaluation mode, on the device where it is to run.

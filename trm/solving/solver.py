@@ -308,9 +308,10 @@ class Solver:
         return reading if operands in (None, reading.operands) else None
 
     def _with_votes(self, solution: Solution, decisions: list[Decision]) -> Solution:
-        def answer(cells: np.ndarray) -> str | None:
+        def answer(cells: tuple[int, ...]) -> str | None:
             if self.voting is None or self.voting.per == "row":
-                return symbols.decode(cells).strip(symbols.decode(np.array([symbols.BLANK])))
+                blank = symbols.ALL_CHARACTERS[symbols.BLANK]
+                return "".join(symbols.ALL_CHARACTERS[cell] for cell in cells).strip(blank)
             canvas = solution.canvas.copy()
             canvas[~solution.given] = cells
             reading = self.read(canvas, solution.operands)

@@ -116,7 +116,9 @@ class Voting:
 class Tally(NamedTuple):
     """An answer, with the number of views that gave it and their mean confidence."""
 
-    answer: Any  # of a row its symbols, of a solution its answer; None if no number can be read
+    # In a `Decision` the ids of cells, tuple[int, ...]; in a `Solution` the text of a row or of the
+    # answer, or None if no number can be read.
+    answer: Any
     views: int  # number of views, or of rollouts, that gave it
     confidence: float  # their mean
 
@@ -127,7 +129,7 @@ class Decision(NamedTuple):
     behind: list[int]  # indices of the views that voted for the winner
     confidence: float  # of these views: under `max_confidence` the highest, else the mean
     agreement: float  # share of these views
-    votes: list[Tally]  # the different answers, arrays of cells as yet; most views first
+    votes: list[Tally]  # the different answers; most views first
 
 
 def solve_by_vote(
@@ -186,19 +188,15 @@ def _by_solution(
 ) -> tuple[FilledCanvases, list[list[Decision]]]:
     problem_of, every, rollouts = flattened(views, voting.rollouts)
     alone = predictor.free_running(drawing[problem_of], every, rollouts, problem_of)
-    voted, decisions = FilledCanvases.begun(drawing), []
-    for i, n in enumerate(drawing.num_rows.tolist()):
-        mine, not_given = np.flatnonzero(problem_of == i), ~drawing.given[i]
-        solved, confidence = alone.canvases[mine], alone.confidence[mine].prod(axis=1)
-        confidence = np.where([is_readable(i, canvas) for canvas in solved], confidence, 0)
-        decision = decide(voting.vote, found := solved[:, not_given], confidence)
-        voted.canvases[i][not_given] = found[decision.behind[0]]
-        # The confidence is that of the whole solution; its rows share it evenly.
-        voted.confidence[i, :n] = decision.confidence ** (1 / n)
-        voted.steps[i] = alone.steps[mine].sum(axis=0)
-        voted.settled[i] = alone.settled[mine][decision.behind].all(axis=0)
-        decisions.append([decision])
-    return voted, decisions
+    readable = [*map(is_readable, problem_of.tolist(), alone.canvases)]
+    confidence = np.where(readable, alone.confidence.prod(axis=1), 0)
+    seen = Prediction(alone.canvases, confidence, alone.steps, alone.settled)
+    voted, decisions = vote_on(voting.vote, seen, problem_of, drawing.canvases, ~drawing.given)
+    by_row = FilledCanvases.begun(drawing).confidence
+    for i, n in enumerate(drawing.num_rows.tolist()):  # its rows share the confidence evenly
+        by_row[i, :n] = decisions[i].confidence ** (1 / n)
+    filled = FilledCanvases(voted.canvases, by_row, voted.steps, voted.settled)
+    return filled, [[decision] for decision in decisions]
 
 
 def vote_on(
@@ -208,7 +206,8 @@ def vote_on(
 
     Args:
         rule: a name in `VOTES`.
-        seen: all views, in the frame of their problem.
+        seen: V views, in the frame of their problem. Those of whole solutions have a column for
+            each of R rows in ``steps`` and ``settled``, [V, R], and so has the result.
         problem_of: problem that each view shows, int64 [V], rising.
         inputs: canvases, uint8 [B, H, W].
         unknown: the cells that are filled in, bool [B, H, W].
@@ -216,20 +215,20 @@ def vote_on(
     Returns:
         The canvases that won, with the steps of all views together, and the decisions.
     """
-    canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
-    settled, decisions = np.empty(len(inputs), dtype=bool), []
+    canvases, steps, settled, decisions = inputs.copy(), [], [], []
     for i, cells in enumerate(unknown):
         one = seen.take(np.flatnonzero(problem_of == i))
-        found = one.canvases[:, cells]
-        decision = decide(rule, found, one.confidence)
-        canvases[i][cells], confidence[i] = found[decision.behind[0]], decision.confidence
-        settled[i] = one.settled[decision.behind].all()
+        answers = [*map(tuple, one.canvases[:, cells].tolist())]
+        decision = decide(rule, answers, one.confidence)
+        canvases[i][cells] = answers[decision.behind[0]]
+        steps.append(one.steps.sum(axis=0))
+        settled.append(one.settled[decision.behind].all(axis=0))
         decisions.append(decision)
-    steps = np.bincount(problem_of, weights=seen.steps, minlength=len(inputs)).astype(np.int64)
-    return Prediction(canvases, confidence, steps, settled), decisions
+    confidence = np.array([decision.confidence for decision in decisions], dtype=np.float32)
+    return Prediction(canvases, confidence, np.array(steps), np.array(settled)), decisions
 
 
-def decide(rule: str, answers: Sequence[Any] | np.ndarray, confidence: np.ndarray) -> Decision:
+def decide(rule: str, answers: Sequence[Any], confidence: np.ndarray) -> Decision:
     """Choose one of several answers; of equal scores the first wins.
 
     A view with confidence 0 does not vote, unless all have 0: some models give 0 to a turned
@@ -237,11 +236,11 @@ def decide(rule: str, answers: Sequence[Any] | np.ndarray, confidence: np.ndarra
 
     Args:
         rule: a name in `VOTES`.
-        answers: one of each of V views: hashable, or arrays.
+        answers: one of each of V views, hashable.
         confidence: of each view, float [V], 0 to 1.
     """
-    keys = [one.tobytes() if isinstance(one, np.ndarray) else one for one in answers]
-    gave = np.array([[key == one for key in keys] for one in dict.fromkeys(keys)])  # [A, V]
+    different = dict.fromkeys(answers)  # in order
+    gave = np.array([[answer == one for answer in answers] for one in different])  # [A, V]
     votes = [
         Tally(answers[who.argmax()], int(who.sum()), float(confidence[who].mean())) for who in gave
     ]
