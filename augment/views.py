@@ -20,6 +20,7 @@ class View(NamedTuple):
     symmetry: str = "e"  # a name in `augment.symmetry.SYMMETRIES`
     down: int = 0  # rows to move down after the symmetry; negative: up
     right: int = 0  # columns to move right; negative: left
+    rollout: int = 0  # number of a model's run in this view; all but 0 have noise on its states
 
 
 def possible_shifts(content: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from votes import held_out, right
 from trm import load_solver
 from trm.evaluation.statistics import Share, auroc
 from trm.io.markdown import known, table
+from trm.solving.rows import Prediction, fill_row_by_row, solve_once
 from trm.solving.solver import Solver
 
 
@@ -30,7 +31,13 @@ def rollouts_of(
     predictor = solver.predictor.with_options(noise=noise, seed=seed)
     correct, sure = [], []
     for number in range(rollouts):
-        found = predictor.free_running(drawing, rollouts=np.full(len(drawing), number))
+
+        def fill(
+            inputs: np.ndarray, active: np.ndarray, row: int, number: int = number
+        ) -> Prediction:
+            return solve_once(predictor, inputs, np.full(len(inputs), number))
+
+        found = fill_row_by_row(fill, drawing)
         correct.append(right(drawing, found.canvases))
         sure.append(found.confidence.astype(np.float64).prod(axis=1))
     return np.stack(correct, axis=1), np.stack(sure, axis=1)

@@ -404,7 +404,6 @@ class CellPredictor(Predictor):
         self,
         drawing: Drawing,
         views: Sequence[View] | None = None,
-        rollouts: np.ndarray | None = None,
         problem_of: np.ndarray | None = None,
     ) -> FilledCanvases:
         """See `Predictor`. All rows are solved at once.
@@ -430,7 +429,7 @@ class CellPredictor(Predictor):
         self, drawing: Drawing, views: Sequence[View], problem_of: np.ndarray | None
     ) -> FilledCanvases:
         written, unknown = FilledCanvases.begun(drawing), drawing.unknown
-        filled = in_views(self, drawing.masked, views, problem_of=problem_of)
+        filled = in_views(self, drawing.masked, views, problem_of)
         written.canvases[unknown] = filled.canvases[unknown]
         rows = drawing.num_rows[:, None]
         share = filled.confidence[:, None] ** (1 / rows)

@@ -19,6 +19,7 @@ from trm.solving.rows import FilledCanvases, Prediction
 from trm.solving.trace import Trace
 
 TO_WRITE = -1  # in place of a token that the model writes
+FREE = TO_WRITE  # its released name
 
 
 class GPTPredictor(Predictor):
@@ -97,7 +98,6 @@ class GPTPredictor(Predictor):
         self,
         drawing: Drawing,
         views: Sequence[View] | None = None,
-        rollouts: np.ndarray | None = None,
         problem_of: np.ndarray | None = None,
     ) -> FilledCanvases:
         """See `Predictor`. The whole sequence is decoded at once.

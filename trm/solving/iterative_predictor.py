@@ -67,52 +67,37 @@ class IterativePredictor(Predictor):
 
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         """Fill in masked rows, in as many supervision steps as each needs."""
-        return Prediction(*self._last_steps(inputs, rollouts))
-
-    def with_certainty(
-        self, inputs: np.ndarray, rollouts: np.ndarray | None = None
-    ) -> tuple[Prediction, np.ndarray]:
-        """Fill in masked rows; return also the probability of each symbol, float [B, H, W]."""
-
-        def highest(logits: Tensor) -> Tensor:
-            return logits.float().softmax(dim=-1).amax(dim=-1)
-
-        *filled, certainty = self._last_steps(inputs, rollouts, highest)
-        return Prediction(*filled), certainty
+        return self.with_certainty(inputs, rollouts)[0]
 
     @standard_settings()
     @torch.no_grad()
-    def _last_steps(
-        self,
-        inputs: np.ndarray,
-        rollouts: np.ndarray | None,
-        *of_logits: Callable[[Tensor], Tensor],
-    ) -> list[np.ndarray]:
-        """Return the fields of `Prediction`, and what functions make of the last logits."""
+    def with_certainty(
+        self, inputs: np.ndarray, rollouts: np.ndarray | None = None
+    ) -> tuple[Prediction, np.ndarray]:
+        """Fill in masked rows; return also the probability of each symbol, float32 [B, H, W]."""
         parts = []
         for step in self._steps(inputs, self.max_steps, rollouts):
             if self.options.on_step is not None:
                 shown = (step.samples, step.cells, step.confidence)
                 self.options.on_step(step.number, *(part.cpu().numpy() for part in shown))
-            used = torch.full_like(step.samples, step.number)
-            held = (step.cells, step.confidence, used, step.settled)
-            done = step.last.nonzero()[:, 0]
-            more = (function(step.logits[done]) for function in of_logits)
-            parts.append((step.samples[done], *(part[done] for part in held), *more))
+            done, used = step.last.nonzero()[:, 0], torch.full_like(step.samples, step.number)
+            held = (step.samples, step.cells, step.confidence, used, step.settled)
+            certainty = step.logits[done].float().softmax(dim=-1).amax(dim=-1)
+            parts.append((*(part[done] for part in held), certainty))
         samples, *found = (torch.cat(of_steps) for of_steps in zip(*parts, strict=True))
         order = samples.argsort()
-        return [part[order].cpu().numpy() for part in found]
+        *filled, certainties = (part[order].cpu().numpy() for part in found)
+        return Prediction(*filled), certainties
 
     def _steps(
         self, inputs: np.ndarray, steps: int, rollouts: np.ndarray | None = None
     ) -> Iterator[AfterStep]:
         """Yield at most ``steps`` supervision steps; settled rows drop out of the batch."""
         tokens, options = tensor_for(self.model, inputs), self.options
-        loop: Loop
-        if rollouts is None and options.start_seed is None:
-            loop = Loop(self.model, tokens)
-        else:
-            loop = NoisyLoop(self.model, inputs, options, rollouts)
+        noisy = rollouts is not None or options.start_seed is not None
+        loop = (
+            NoisyLoop(self.model, inputs, options, rollouts) if noisy else Loop(self.model, tokens)
+        )
         settling = Settling(options.unknown(tokens), options.patience)
         samples = torch.arange(len(tokens), device=tokens.device)
         for number in range(1, steps + 1):

@@ -141,7 +141,6 @@ class Predictor(ABC):
         self,
         drawing: Drawing,
         views: Sequence[View] | None = None,
-        rollouts: np.ndarray | None = None,
         problem_of: np.ndarray | None = None,
     ) -> FilledCanvases:
         """Fill every row of every canvas, each from the rows that it wrote itself.
@@ -150,17 +149,15 @@ class Predictor(ABC):
             drawing: B problems.
             views: in which each canvas is filled, all its rows; they keep every solution on its
                 canvas. The output is in the problems' own frame. None: as it is drawn.
-            rollouts: of each canvas, int64 [B], see `__call__`.
             problem_of: problem that each canvas shows, int64 [B]; None: each shows another one.
                 Where several views of a problem are equal, the first alone counts the steps.
         """
 
         def fill(inputs: np.ndarray, active: np.ndarray, row: int) -> Prediction:
-            numbers = None if rollouts is None else rollouts[active]
             shown = None if problem_of is None else problem_of[active]
             if views is None:
-                return solve_once(self, inputs, numbers, shown)
-            return in_views(self, inputs, [views[i] for i in active], numbers, shown)
+                return solve_once(self, inputs, problem_of=shown)
+            return in_views(self, inputs, [views[i] for i in active], shown)
 
         return fill_row_by_row(fill, drawing, self.options.on_row)
 

@@ -141,11 +141,11 @@ class PuzzleSolver:
             views_of(voting, size, (up, left, height - up - down, width - left - right), False)
             for up, down, left, right in room
         ]
-        problem_of, every, _ = flattened(views)
+        problem_of, every = flattened(views)
         predictor: Predictor = self.predictor
         if self.surest is not None:
             predictor = SurestFirst(self.predictor, self.surest)
-        seen = in_views(predictor, inputs[problem_of], every, problem_of=problem_of)
+        seen = in_views(predictor, inputs[problem_of], every, problem_of)
         voted, decisions = vote_on(
             voting.vote, seen, problem_of, inputs, self.format.unknown_cells(inputs)
         )

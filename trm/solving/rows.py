@@ -64,10 +64,9 @@ def fill_row_by_row(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -
         active = np.flatnonzero(drawing.num_rows > row)
         unknown = drawing.cells_of_row(row)[active]
         inputs = np.where(unknown, np.uint8(symbols.MASK), canvases[active])
+        canvases[active] = inputs
         if on_row:
-            shown = canvases.copy()
-            shown[active] = inputs
-            on_row(row, shown)
+            on_row(row, canvases.copy())
         filled = fill(inputs, active, row)
         canvases[active] = np.where(unknown, filled.canvases, inputs)
         written.confidence[active, row] = filled.confidence
@@ -82,7 +81,6 @@ def in_views(
     predictor: Predictor,
     inputs: np.ndarray,
     views: Sequence[View],
-    rollouts: np.ndarray | None = None,
     problem_of: np.ndarray | None = None,
 ) -> Prediction:
     """Fill in the masked rows of canvases, each in a view of its own.
@@ -96,7 +94,6 @@ def in_views(
         predictor: fills in the masked row of each canvas.
         inputs: canvases, uint8 [B, H, W].
         views: of each canvas.
-        rollouts: of each canvas, int64 [B], see `Predictor`; None: no noise.
         problem_of: problem that each canvas shows, int64 [B], see `solve_once`.
     """
     # Views keep the room of a solution on its canvas. Symbols that a model wrote outside this room
@@ -109,7 +106,8 @@ def in_views(
             for view, up, left in zip(views, ups, lefts, strict=True)
         ]
         viewed = apply_views(views, inputs)
-    filled = solve_once(predictor, viewed, rollouts, problem_of)
+    rollouts = np.array([view.rollout for view in views])
+    filled = solve_once(predictor, viewed, rollouts if rollouts.any() else None, problem_of)
     return filled._replace(canvases=undo_views(views, filled.canvases))
 
 
@@ -128,12 +126,11 @@ def solve_once(
         problem_of: problem that each canvas shows, int64 [B]; None: each shows another one. Where
             several views of a problem are equal, the first of them alone counts the steps.
     """
-    different = inputs.reshape(len(inputs), -1)
-    if rollouts is not None:
-        different = np.concatenate([different, rollouts[:, None]], axis=1)
-    _, first, which = np.unique(different, axis=0, return_index=True, return_inverse=True)
-    in_order = first.argsort()  # of the inputs
-    first, which = first[in_order], in_order.argsort()[which.reshape(-1)]
+    numbers = [0] * len(inputs) if rollouts is None else rollouts.tolist()
+    different: dict[tuple[bytes, int], int] = {}  # in order, and the number of each
+    keys = ((canvas.tobytes(), number) for canvas, number in zip(inputs, numbers, strict=True))
+    which = np.array([different.setdefault(key, len(different)) for key in keys])
+    _, first = np.unique(which, return_index=True)
     most = max(1, predictor.at_once(*inputs.shape[1:]))
     parts = np.split(first, range(most, len(first), most))
     found = []
@@ -144,9 +141,7 @@ def solve_once(
     if problem_of is None:
         return filled
     _, counted = np.unique(np.stack([problem_of, which]), axis=1, return_index=True)
-    steps = np.zeros_like(filled.steps)
-    steps[counted] = filled.steps[counted]
-    return filled._replace(steps=steps)
+    return filled._replace(steps=filled.steps * np.isin(np.arange(len(inputs)), counted))
 
 
 Rollout, free_running = FilledCanvases, fill_row_by_row  # their released names

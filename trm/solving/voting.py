@@ -77,7 +77,6 @@ class Voting:
                 "rollouts of a view differ only in their noise: give both, like --rollouts 8 "
                 "--noise 0.2"
             )
-
         if self.orientation is not None:
             self._check_orientation(self.orientation)
 
@@ -156,47 +155,34 @@ def solve_by_vote(
     Raises:
         ValueError: a symmetry exchanges rows and columns of a canvas that is not square.
     """
-    size = drawing.canvases.shape[1:]
+    size, along_rows = drawing.canvases.shape[1:], predictor.translation_invariant
     boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
-    views = [
-        views_of(voting, size, tuple(box), predictor.translation_invariant)
-        for box in boxes.tolist()
-    ]
-    if voting.per == "solution":
-        return _by_solution(predictor, voting, drawing, views, is_readable)
-    decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
+    views = [views_of(voting, size, tuple(box), along_rows) for box in boxes.tolist()]
+    if voting.per == "row":
+        decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
 
-    def fill(inputs: np.ndarray, active: np.ndarray, row: int) -> Prediction:
-        problem_of, every, rollouts = flattened([views[i] for i in active], voting.rollouts)
-        seen = in_views(predictor, inputs[problem_of], every, rollouts, problem_of)
-        voted, found = vote_on(
-            voting.vote, seen, problem_of, inputs, drawing.cells_of_row(row)[active]
-        )
-        for problem, decision in zip(active, found, strict=True):
-            decisions[problem].append(decision)
-        return voted
+        def fill(inputs: np.ndarray, active: np.ndarray, row: int) -> Prediction:
+            problem_of, every = flattened([views[i] for i in active])
+            seen = in_views(predictor, inputs[problem_of], every, problem_of)
+            unknown = drawing.cells_of_row(row)[active]
+            voted, found = vote_on(voting.vote, seen, problem_of, inputs, unknown)
+            for problem, decision in zip(active, found, strict=True):
+                decisions[problem].append(decision)
+            return voted
 
-    return fill_row_by_row(fill, drawing, predictor.options.on_row), decisions
+        return fill_row_by_row(fill, drawing, predictor.options.on_row), decisions
 
-
-def _by_solution(
-    predictor: Predictor,
-    voting: Voting,
-    drawing: Drawing,
-    views: list[list[View]],
-    is_readable: Callable[[int, np.ndarray], bool],
-) -> tuple[FilledCanvases, list[list[Decision]]]:
-    problem_of, every, rollouts = flattened(views, voting.rollouts)
-    alone = predictor.free_running(drawing[problem_of], every, rollouts, problem_of)
+    problem_of, every = flattened(views)
+    alone = predictor.free_running(drawing[problem_of], every, problem_of=problem_of)
     readable = [*map(is_readable, problem_of.tolist(), alone.canvases)]
     confidence = np.where(readable, alone.confidence.prod(axis=1), 0)
     seen = Prediction(alone.canvases, confidence, alone.steps, alone.settled)
-    voted, decisions = vote_on(voting.vote, seen, problem_of, drawing.canvases, ~drawing.given)
-    by_row = FilledCanvases.begun(drawing).confidence
-    for i, n in enumerate(drawing.num_rows.tolist()):  # its rows share the confidence evenly
-        by_row[i, :n] = decisions[i].confidence ** (1 / n)
-    filled = FilledCanvases(voted.canvases, by_row, voted.steps, voted.settled)
-    return filled, [[decision] for decision in decisions]
+    voted, found = vote_on(voting.vote, seen, problem_of, drawing.canvases, ~drawing.given)
+    shared = FilledCanvases.begun(drawing).confidence
+    for i, n in enumerate(drawing.num_rows.tolist()):  # the rows share the confidence evenly
+        shared[i, :n] = found[i].confidence ** (1 / n)
+    filled = FilledCanvases(voted.canvases, shared, voted.steps, voted.settled)
+    return filled, [[decision] for decision in found]
 
 
 def vote_on(
@@ -242,7 +228,8 @@ def decide(rule: str, answers: Sequence[Any], confidence: np.ndarray) -> Decisio
     different = dict.fromkeys(answers)  # in order
     gave = np.array([[answer == one for answer in answers] for one in different])  # [A, V]
     votes = [
-        Tally(answers[who.argmax()], int(who.sum()), float(confidence[who].mean())) for who in gave
+        Tally(one, int(who.sum()), float(confidence[who].mean()))
+        for one, who in zip(different, gave, strict=True)
     ]
     votes.sort(key=lambda one: -one.views)
     voters = confidence > 0 if (confidence > 0).any() else np.ones(len(answers), dtype=bool)
@@ -322,10 +309,10 @@ VOTES = {
 def views_of(
     voting: Voting, size: tuple[int, int], box: tuple[int, ...], along_rows: bool
 ) -> list[View]:
-    """Return the views of problems that fill the same box of their canvases.
+    """Return the views of problems that fill the same box of their canvases, each once a rollout.
 
     Args:
-        voting: how many views, and which.
+        voting: how many views and rollouts, and which.
         size: height and width of the canvases.
         box: its first row, first column, rows and columns.
         along_rows: see `augment.views.distinct_views`.
@@ -334,24 +321,11 @@ def views_of(
     content = np.zeros(size, dtype=bool)
     content[top : top + rows, left : left + columns] = True
     allowed = voting.symmetries or ()
-    return distinct_views(content, allowed, voting.views, voting.seed, along_rows)
+    views = distinct_views(content, allowed, voting.views, voting.seed, along_rows)
+    return [view._replace(rollout=number) for number in range(voting.rollouts) for view in views]
 
 
-def flattened(
-    views: Sequence[list[View]], rollouts: int = 1
-) -> tuple[np.ndarray, list[View], np.ndarray | None]:
-    """Return the views of all canvases one after the other, those of a canvas once a rollout.
-
-    Args:
-        views: of each canvas.
-        rollouts: of each view.
-
-    Returns:
-        The problem of each of V views, int64 [V], the views, and the number of the rollout of each,
-        int64 [V]; None in its place if there is one rollout, which has no noise.
-    """
-    counts = np.array([len(one) for one in views])
-    problem_of = np.arange(len(views)).repeat(rollouts * counts)
-    every = list(chain(*(rollouts * one for one in views)))
-    numbers = np.concatenate([np.arange(rollouts).repeat(count) for count in counts])
-    return problem_of, every, numbers if rollouts > 1 else None
+def flattened(views: Sequence[list[View]]) -> tuple[np.ndarray, list[View]]:
+    """Return the problem of each of V views, int64 [V], and the views, from those of problems."""
+    problem_of = np.arange(len(views)).repeat([len(one) for one in views])
+    return problem_of, list(chain(*views))
