@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "30280ed5d5b54f6a8fa35268fb7dae24df35273fcb356fe5d8c4d3522d11e237"
+SOURCES = "88769df44aed25142280b6b40c0c02756035d4caed0cbb62a2fabc4d5bc1aa1d"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

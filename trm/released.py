@@ -18,8 +18,9 @@ from typing import Any
 from trm.registry import load
 
 # Released dotted name of a class or function → its name today. Checkpoints name networks,
-# configs name networks and modules, and a proof is of a network by its released name.
+# configs name networks and modules, and a proof is of a network and a rule by released names.
 RELEASED = {
+    "canvas.modular.WavesRule": "canvas.cells.rules.waves.WavesRule",
     "trm.models.cell.CellModel": "trm.cells.model.CellModel",
     "trm.models.integer.IntegerCellModel": "trm.cells.integer.IntegerCellModel",
     "trm.models.CellModel": "trm.cells.CellModel",

@@ -136,7 +136,7 @@ def proof_digest(model: nn.Module | Premises, task: Task) -> str:
 def _declared(rule: LocalRule) -> dict[str, Any]:
     """Return the declarations of a rule as plain data."""
     return {
-        "rule": class_name(type(rule)),
+        "rule": released(class_name(type(rule))),
         "base": rule.base,
         "fields": rule.signals,
         "messages": rule.messages,
