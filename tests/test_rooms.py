@@ -72,8 +72,8 @@ def test_every_room_has_modules():
     assert {"trm.models.recursive", "trm.training.step", "trm.solving.solver"} <= {*core()}
     assert "trm.cells.model" in sources()
     assert "trm.cells.cache" in imports("trm.cells.model")
-    assert "trm.cells.predictor" in imports("trm.commands.inspect")  # within a function
-    assert "trm.cells.predictor" not in imports("trm.commands.inspect", at_once=True)
+    assert "trm.extras.analysis.inspection" in imports("trm.commands.inspect")  # within a function
+    assert "trm.extras.analysis.inspection" not in imports("trm.commands.inspect", at_once=True)
 
 
 @pytest.mark.parametrize("module", core())

@@ -99,3 +99,14 @@ def draw_signals(
         maps[name] = found.on_canvases(found.outputs[name], drawing.truth.shape, np.uint8)
         maps[name][below] = UNDEFINED
     return maps
+
+
+def right_cells(believed: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where a signal is correct, bool [...], and where it is defined, bool [...].
+
+    Args:
+        believed: decided classes, uint8 [...].
+        truth: true classes, uint8 [...], see `draw_signals`.
+    """
+    counted = (truth != UNDEFINED) & (believed != UNDEFINED)
+    return (believed == truth) & counted, counted

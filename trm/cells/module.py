@@ -9,14 +9,14 @@ import torch.nn.functional as F
 from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
-from canvas.cells.drawn import draw_signals
+from canvas.cells.drawn import draw_signals, right_cells
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.spec import SYMBOL
 from canvas.check import check_once
 from canvas.drawing import WorkedDrawing
 from trm.cells.integer import IntegerCellModel
 from trm.cells.model import CellModel
-from trm.cells.predictor import CellPredictor, right_cells
+from trm.cells.predictor import CellPredictor
 from trm.cells.samples import CellInputSamples, SolutionSamples, labelled
 from trm.models.iterative import Batch
 from trm.runtime.torch_settings import standard_settings

@@ -21,6 +21,7 @@ import numpy as np
 from augment.views import View
 from canvas import symbols
 from canvas.cells.check import check_reachable
+from canvas.cells.drawn import right_cells as right_cells  # its released place
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.order import WritingOrder
 from canvas.cells.reachable import reachable_cell_inputs
@@ -496,14 +497,3 @@ class CellPredictor(Predictor):
 def _without_steps(canvases: np.ndarray) -> Worked:
     """Return that canvases, uint8 [B, H, W], took no steps."""
     return Worked(np.zeros(canvases.shape[:2], np.int64), np.ones(canvases.shape[:2], bool))
-
-
-def right_cells(believed: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return where a signal is correct, bool [...], and where it is defined, bool [...].
-
-    Args:
-        believed: decided classes, uint8 [...].
-        truth: true classes, uint8 [...], see `canvas.cells.drawn.draw_signals`.
-    """
-    counted = (truth != UNDEFINED) & (believed != UNDEFINED)
-    return (believed == truth) & counted, counted

@@ -16,10 +16,10 @@ from matplotlib.ticker import MaxNLocator
 
 from canvas import picture
 from canvas.boxes import bounding_box, written_box
+from canvas.cells.drawn import right_cells
 from canvas.drawing import UNDEFINED
 from canvas.picture import draw_canvas, draw_cells, for_people
 from canvas.symbols import ALL_CHARACTERS, BLANK
-from trm.cells.predictor import right_cells
 from trm.extras.analysis.lens import Lens
 from trm.extras.analysis.patch import Patching
 from trm.extras.analysis.saliency import Saliency
