@@ -3,16 +3,13 @@
 All ways give the same symbols and messages. Every cell once, in the order of writing, is the
 shorter way (`trm.cells.computing`). Steps are for those who watch the model or limit their number.
 A proved model on a CPU computes nothing twice: decisions are looked up (`trm.cells.table`). With a
-table of all decisions the network is built when it is first needed, and PyTorch imported then
-(`trm.cells.computing`).
+table of all decisions the network is built when it is first needed (`trm.cells.lazy_network`).
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -20,16 +17,15 @@ import numpy as np
 
 from augment.views import View
 from canvas import symbols
-from canvas.cells.check import check_reachable
 from canvas.cells.drawn import right_cells as right_cells  # its released place
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.order import WritingOrder
-from canvas.cells.reachable import reachable_cell_inputs
-from canvas.cells.spec import AGAINST, OWN, Inputs
+from canvas.cells.spec import AGAINST, OWN
 from canvas.check import check_once
 from canvas.drawing import UNDEFINED, Drawing
 from canvas.task import Task
+from trm.cells.confidence import Refutation, UprightInputs
 from trm.cells.configs import CellConfig
+from trm.cells.lazy_network import LazyNetwork
 from trm.cells.table import CellTable, MemoTable, UnknownInputError
 from trm.solving.predictor import Predictor, batch_size
 from trm.solving.rows import FilledCanvases, Prediction, in_views
@@ -45,86 +41,12 @@ if TYPE_CHECKING:
 _CELLS_IN_A_PAIR = 8  # that are looked up
 
 
-class Refutation(NamedTuple):
-    """Op inputs for which a model has a known wrong output."""
-
-    rule: LocalRule  # the model's, with its latent codes
-    wrong: np.ndarray  # int64 [N], sorted, see `LocalRule.op_input_ids`
-    most: float  # highest confidence in a row, 0 to 1: the share of op inputs answered correctly
-
-    def limit(self, confidence: np.ndarray, canvases: np.ndarray, messages: np.ndarray) -> None:
-        """Limit the confidence in rows of solved canvases, in place.
-
-        A row in which a cell has a known wrong input gets 0, and so do all rows below it.
-
-        Args:
-            confidence: float32 [B, H], changed in place.
-            canvases: uint8 [B, H, W], before solving.
-            messages: of the cells, see `trm.cells.computing.Wavefront`.
-        """
-        np.minimum(confidence, self.most, out=confidence)
-        order, inputs = _cell_inputs(self.rule, canvases, messages)
-        decided = messages[order.canvas, order.row, order.column, 1:].astype(np.int64)
-        ids, cells = self.rule.op_input_ids(
-            inputs, dict(zip(self.rule.signals, decided.T, strict=True))
-        )
-        wrong = cells[np.isin(ids, self.wrong)]
-        first = np.full(len(confidence), confidence.shape[1])
-        np.minimum.at(first, order.canvas[wrong], order.row[wrong])
-        confidence[np.arange(confidence.shape[1]) >= first[:, None]] = 0
-
-
-def _cell_inputs(
-    rule: LocalRule, canvases: np.ndarray, messages: np.ndarray
-) -> tuple[WritingOrder, Inputs]:
-    """Return the computed cells of canvases, and what they read; see `Refutation.limit`."""
-    order = WritingOrder.of(messages[..., 0] > 0, rule.whole.directions)
-    place = order.canvas, order.row, order.column
-    passed = np.pad(messages[place].astype(np.int64), ((0, 1), (0, 0)))
-    return order, rule.inputs_from(canvases[place].astype(np.int64), passed[order.sources])
-
-
 class Worked(NamedTuple):
     """Steps that canvases took."""
 
     # int64 [B, H], the step in which a row or one above it last changed; 0: without steps.
     steps: np.ndarray
     settled: np.ndarray  # bool [B, H], whether no further step can change the row
-
-
-class LazyNetwork:
-    """Network that is built when it is first needed; copies of a predictor share it.
-
-    Args:
-        build: returns the network, on the device where it is to run.
-        config: of the network.
-        bits: hash of its weights, see `trm.models.weights.weights_hash`.
-        in_integers: True if it computes in integers, which are the same in every setting.
-    """
-
-    def __init__(
-        self, build: Callable[[], CellModel], config: CellConfig, bits: str, in_integers: bool
-    ) -> None:
-        self.build, self.config, self.bits, self.in_integers = build, config, bits, in_integers
-        self.built = False
-
-    @cached_property
-    def model(self) -> CellModel:
-        """The network; it is built at the first access."""
-        model = self.build()
-        self.built = True
-        return model
-
-    @property
-    def computes_as_proved(self) -> bool:
-        """True if the network would now compute in the arithmetic of its proof."""
-        if self.in_integers or "torch" not in sys.modules:  # then nobody has changed its settings
-            return True
-        import torch
-
-        from trm.cells.precision import computes_float32
-
-        return computes_float32(torch.empty(0, dtype=torch.float32, device="cpu"))
 
 
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -157,11 +79,10 @@ class CellPredictor(Predictor):
         max_steps: int | None = None,
     ) -> None:
         self._network = model
-        self.rule: LocalRule | None = None  # see `for_upright`, as is the task
-        self.task: Task | None = None
         self.max_steps = max_steps
         self.most_confidence = 1.0  # of a row; below 1 where the model's rule was only tested
         self.most_operands: int | None = None  # limit of the rule; None: that of the task
+        self.upright: UprightInputs | None = None  # see `for_upright`; None: any input is trusted
         self.refutation: Refutation | None = None  # known wrong inputs; None: none are known
         self._caches: dict[torch.dtype, CellCache] = {}
         if isinstance(model, LazyNetwork):
@@ -248,21 +169,6 @@ class CellPredictor(Predictor):
                     "its weights have changed since they were loaded: they are not proved"
                 )
 
-    @cached_property
-    def cell_inputs(self) -> np.ndarray:
-        """Cell inputs of upright solutions, see `canvas.cells.reachable.reachable_cell_inputs`.
-
-        The first access takes seconds.
-
-        Raises:
-            OwnCodeError: a drawn solution has a cell input that is not among them.
-        """
-        assert self.rule is not None
-        assert self.task is not None
-        found = reachable_cell_inputs(self.rule)
-        check_reachable(self.task, self.rule, found)
-        return found
-
     @property
     def cache(self) -> CellCache:
         """Cached outputs of earlier op inputs, in the dtype that is computed in now."""
@@ -298,11 +204,10 @@ class CellPredictor(Predictor):
     def looks_up(self) -> bool:
         """True if decisions are looked up: of a proved model on a CPU, whose canvases are upright.
 
-        Not without an order of writing, in which a table is read once for each cell. A check of
-        messages by a rule or a refutation needs all messages, which a table does not
-        keep. Steps update all cells at once.
+        Not without an order of writing, in which a table is read once for each cell. Limits of the
+        confidence need all messages, which a table does not keep. Steps update all cells at once.
         """
-        if not self.may_look_up or self.rule is not None or self.refutation is not None:
+        if not self.may_look_up or self.upright is not None or self.refutation is not None:
             return False
         return self.proved and self.device == "cpu" and not self.takes_steps and self.ordered
 
@@ -389,8 +294,7 @@ class CellPredictor(Predictor):
         cell inputs are checked on some solutions of the task.
         """
         one = copy(self)
-        vars(one).pop("cell_inputs", None)  # those of the previous rule
-        one.rule, one.task, one.most_operands = rule, task, rule.most_operands
+        one.upright, one.most_operands = UprightInputs(rule, task), rule.most_operands
         return one
 
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
@@ -476,13 +380,9 @@ class CellPredictor(Predictor):
         confidence = np.where(worked.settled, 1 if self.proved else confidence, 0)
         most = 1.0 if self.proved else self.most_confidence
         confidence = np.minimum(confidence, most).astype(np.float32)
-        if self.rule is not None:
-            order, inputs = _cell_inputs(self.rule, canvases, found.messages.cpu().numpy())
-            ids = self.rule.whole.encode(0, inputs)
-            at = np.searchsorted(self.cell_inputs, ids).clip(max=len(self.cell_inputs) - 1)
-            confidence[order.canvas[self.cell_inputs[at] != ids]] = 0
-        if self.refutation is not None:
-            self.refutation.limit(confidence, canvases, found.messages.cpu().numpy())
+        for limits in (self.upright, self.refutation):
+            if limits is not None:
+                limits.limit(confidence, canvases, found.messages.cpu().numpy())
         return found.tokens.byte().cpu().numpy(), confidence, worked
 
     def _work(self, canvases: np.ndarray) -> tuple[Wavefront, Worked]:

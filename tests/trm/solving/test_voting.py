@@ -338,7 +338,7 @@ def test_a_solution_without_a_number_loses_every_vote():
 def test_too_small_a_reachable_set_checks_no_canvas(binary, monkeypatch):
     """Else a page that lies as it should would be taken for a turned one."""
     few = reachable_cell_inputs(binary.rule)[::2]
-    monkeypatch.setattr("trm.cells.predictor.reachable_cell_inputs", lambda rule: few)
+    monkeypatch.setattr("trm.cells.confidence.reachable_cell_inputs", lambda rule: few)
     eight = Voting(8, tuple(SYMMETRIES), vote="max_confidence", per="solution")
     solver = Solver(CellPredictor(binary.model), binary.task).with_voting(eight)
     with pytest.raises(OwnCodeError, match="LatticeRule are too few: the cell in row"):

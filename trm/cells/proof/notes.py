@@ -26,7 +26,8 @@ from canvas.sources import sources
 from canvas.task import Task
 from canvas.tasks import task_data
 from trm.cells.configs import CellConfig, IntegerCellConfig
-from trm.cells.predictor import CellPredictor, LazyNetwork
+from trm.cells.lazy_network import LazyNetwork
+from trm.cells.predictor import CellPredictor
 from trm.checkpoints import CHECKPOINT_KEY, DECISIONS_SUFFIX, PROOF_SUFFIX, find_checkpoint
 from trm.checkpoints.content import network_weights
 from trm.checkpoints.loading import restored as restored_settings
