@@ -21,12 +21,12 @@ POSITIONS = {  # position encodings, and the class of each
     "sinusoidal": "trm.models.positions.Sinusoidal",
     "randomised": "trm.models.positions.Randomised",
     "abacus": "trm.models.positions.Abacus",
-    "alibi": "trm.models.positions.Alibi",
-    "fire": "trm.models.positions.Fire",
-    "t5": "trm.models.positions.T5",
-    "shaw": "trm.models.positions.Shaw",
-    "deberta": "trm.models.positions.Deberta",
-    "relative_2d": "trm.models.positions.Relative2D",
+    "alibi": "trm.models.position_biases.Alibi",
+    "fire": "trm.models.position_biases.Fire",
+    "t5": "trm.models.position_biases.T5",
+    "shaw": "trm.models.position_biases.Shaw",
+    "deberta": "trm.models.position_biases.Deberta",
+    "relative_2d": "trm.models.position_biases.Relative2D",
 }
 RANDOMISED_RANGE = 2048  # number of positions among which randomised ones are
 _MOST = {

@@ -10,7 +10,8 @@ from canvas import symbols
 from trm.models.attention import Attention
 from trm.models.configs import NEIGHBOURHOODS, POSITIONS
 from trm.models.coordinates import Coordinates, neighbourhood_mask, relative_classes
-from trm.models.positions import Position, Relative2D, make_position
+from trm.models.position_biases import Relative2D
+from trm.models.positions import Position, make_position
 
 
 def make(name, **changes):
