@@ -32,9 +32,9 @@ from trm.cells.samples import SolutionSamples
 from trm.cells.state_merging import SolutionCells, merged_messages
 from trm.models.iterative import Batch
 from trm.runtime.torch_settings import standard_settings
-from trm.training.canvas_module import logs_at
 from trm.training.configs import check_range
 from trm.training.data import CanvasDataModule
+from trm.training.loggers import logs_at
 
 _DECISIVE = 0.05  # weight of the entropy penalty once the temperature has fallen
 _OP_INPUTS = 4096  # in a batch at most, once codes are merged

@@ -48,7 +48,7 @@ from trm.checkpoints import (
 )
 from trm.io.files import write_bytes
 from trm.models.weights import contiguous_bytes, dtype_name, uncompiled
-from trm.released import released
+from trm.released import released, today
 
 if TYPE_CHECKING:
     import torch
@@ -174,6 +174,32 @@ def network_entry(model: nn.Module, **settings: Any) -> dict[str, Any]:
     family, config = family_of(model), plain(model.config)
     about = {"format": FORMAT, "network": released(class_name(type(model))), "model": config}
     return {**about, "family": family.name, **family.settings, **settings}
+
+
+def check_same_network(model: nn.Module, content: Mapping[str, Any]) -> None:
+    """Check that the network of a checkpoint has the class and the settings of a network.
+
+    Weights of another model may have the same shapes and a different meaning.
+
+    Args:
+        model: the network.
+        content: of the checkpoint.
+
+    Raises:
+        ValueError: the checkpoint holds another model.
+    """
+    held = content.get(CHECKPOINT_KEY, {})
+    mine = {"network": class_name(type(model)), **plain(model.config)}
+    # A setting that did not exist when the checkpoint was written is at its default.
+    theirs = {"network": str(held.get("network")), **plain(type(model.config)())}
+    theirs |= held.get("model", {})
+    mine, theirs = ({k: today(value) for k, value in of.items()} for of in (mine, theirs))
+    differ = [f"{k} {theirs.get(k)} (here {v})" for k, v in mine.items() if theirs.get(k) != v]
+    if differ:
+        raise ValueError(
+            f"the checkpoint holds another model: {', '.join(differ[:4])}. Take its own config, or "
+            "another checkpoint"
+        )
 
 
 def new_content(

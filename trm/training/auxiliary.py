@@ -6,6 +6,7 @@ does not load them. The labels come from the layout's local rule, see `canvas.ce
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from canvas.check import check_once
 from canvas.choices import check_choice
 from canvas.drawing import UNDEFINED, WorkedDrawing
 from canvas.task import Task
-from trm.checkpoints import AUXILIARY_HEAD
+from trm.checkpoints import AUXILIARY, AUXILIARY_HEAD
 from trm.runtime.torch_settings import float32_default
 from trm.training.configs import Stages, check_range
 
@@ -152,3 +153,63 @@ class AuxiliaryHeads(nn.Module):
             metrics[f"auxiliary_accuracy/{name}"] = hits.sum() / count
             total = total + self.loss_weights[name] * metrics[f"auxiliary/{name}"]
         return metrics | {"loss": total}
+
+
+def heads_of(
+    model: nn.Module, task: Task, weights: Mapping[str, float], width: int | None
+) -> AuxiliaryHeads | None:
+    """Return the auxiliary heads of a network; None: its config has no auxiliary losses.
+
+    Args:
+        model: the network.
+        task: whose sub-tasks the heads learn.
+        weights: weight of each sub-task's loss, by name.
+        width: channels of the states of the network's cells; None: it has no such states.
+
+    Raises:
+        ValueError: the layout has no local rule, or no such sub-task, or the network has no states
+            of cells.
+    """
+    if not weights:
+        return None
+    if width is None:
+        raise ValueError(
+            f"model.auxiliary needs a network with states of cells, such as "
+            f"trm.models.TinyRecursiveModel or trm.models.GPT, and {type(model).__name__} has "
+            "none: leave it out"
+        )
+    return AuxiliaryHeads(task_classes(task, weights), weights, width)
+
+
+def settle_heads(own: Mapping[str, Tensor], held: dict[str, Any], resumes: bool) -> None:
+    """Check that a checkpoint has the auxiliary heads of a module, which resumes from it.
+
+    A module that does not resume keeps its own heads.
+
+    Args:
+        own: weights of the module, by name.
+        held: those of the checkpoint; its heads are replaced in place.
+        resumes: whether training resumes.
+
+    Raises:
+        ValueError: it resumes with other heads.
+    """
+    mine, theirs = (
+        {name: part for name, part in weights.items() if name.startswith(AUXILIARY)}
+        for weights in (own, held)
+    )
+    shapes, others = ({n: p.shape for n, p in of.items()} for of in (mine, theirs))
+    if shapes == others:
+        return
+    if resumes:
+        kinds = (sorted({name.split(".")[1] for name in of}) for of in (theirs, mine))
+        names, here = (
+            ", ".join(n.removesuffix(AUXILIARY_HEAD) for n in of) or "none" for of in kinds
+        )
+        raise ValueError(
+            f"the checkpoint was trained with other auxiliary losses: {names} (here {here}). "
+            "Keep the names of its model.auxiliary, or begin a new run with --weights"
+        )
+    for name in theirs:
+        del held[name]
+    held.update(mine)

@@ -34,7 +34,8 @@ from trm.evaluation.statistics import Share
 from trm.io.files import replacing
 from trm.runtime.flops import counted_flops
 from trm.runtime.processes import end_at_once_by_signals
-from trm.training.canvas_module import SIGNAL, CanvasModule, logs_at
+from trm.training.canvas_module import SIGNAL, CanvasModule
+from trm.training.loggers import logs_at
 
 _UNSUITABLE = {
     LearningRateFinder: "searches a rate that a schedule would replace. Set model.optimizer.lr, or "

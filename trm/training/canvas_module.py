@@ -12,22 +12,22 @@ import numpy as np
 import torch
 import torch.distributed
 
-from canvas.choices import class_name, refuse_renamed
+from canvas.choices import refuse_renamed
 from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems, keys
 from canvas.task import Task
-from trm.checkpoints import AUXILIARY, AUXILIARY_HEAD, CHECKPOINT_KEY, DATA_KEY
-from trm.checkpoints.content import network_entry, plain
-from trm.released import today
+from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
+from trm.checkpoints.content import check_same_network, network_entry
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.calibration import Calibration, fit_calibration
 from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
 from trm.solving.teacher_forced import TeacherForced, teacher_forced
-from trm.training.auxiliary import AuxiliaryConfig, AuxiliaryHeads, task_classes
+from trm.training.auxiliary import AuxiliaryConfig, AuxiliaryHeads, heads_of, settle_heads
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule, EpochDataModule
+from trm.training.loggers import logs_at
 from trm.training.optimisers import Schedule, build_optimizer
 from trm.training.samples import RowStepSamples, TrainingSamples
 
@@ -42,15 +42,6 @@ class Validated(NamedTuple):
     problems: Problems
     drawing: WorkedDrawing
     forced: TeacherForced
-
-
-def logs_at(trainer: L.Trainer, step: int) -> bool:
-    """Return whether the trainer keeps values logged at an optimiser step, from 1.
-
-    Values logged at other steps are dropped, and logging them takes time in small models.
-    """
-    every: int = trainer.log_every_n_steps  # type: ignore[attr-defined]
-    return every > 0 and step % every == 0
 
 
 class CanvasModule(L.LightningModule):
@@ -163,19 +154,11 @@ class CanvasModule(L.LightningModule):
         """Add the auxiliary heads of the config, once, before weights are loaded or averaged.
 
         Raises:
-            ValueError: the layout has no local rule, or no such sub-task, or the model has no
-                states of cells.
+            ValueError: see `trm.training.auxiliary.heads_of`.
         """
-        weights = self.auxiliary_config.weights
-        if not weights or self.auxiliary is not None:
-            return
-        if self.state_width is None:
-            raise ValueError(
-                f"model.auxiliary needs a network with states of cells, such as "
-                f"trm.models.TinyRecursiveModel or trm.models.GPT, and "
-                f"{type(self.model).__name__} has none: leave it out"
-            )
-        self.auxiliary = AuxiliaryHeads(task_classes(task, weights), weights, self.state_width)
+        if self.auxiliary is None:
+            weights = self.auxiliary_config.weights
+            self.auxiliary = heads_of(self.model, task, weights, self.state_width)
 
     def setup(self, stage: str) -> None:
         """Add what depends on the data, and check the data before training."""
@@ -359,7 +342,6 @@ class CanvasModule(L.LightningModule):
                 prog_bar=name == "validation/solved",
                 add_dataloader_idx=False,
             )
-
         if self.calibrates:
             self._calibrate()
 
@@ -403,46 +385,12 @@ class CanvasModule(L.LightningModule):
         self.check_same_network(checkpoint)
         if found := checkpoint.get(CHECKPOINT_KEY, {}).get("calibration"):
             self.calibration = Calibration(**found)
-        held = checkpoint.get("state_dict", {})
-        mine, theirs = (
-            {name: part for name, part in weights.items() if name.startswith(AUXILIARY)}
-            for weights in (self.state_dict(), held)
-        )
-        shapes, others = ({n: p.shape for n, p in of.items()} for of in (mine, theirs))
-        if shapes == others:
-            return
-        if self._trainer is None or self.trainer.state.fn == "fit":
-            kinds = (sorted({name.split(".")[1] for name in of}) for of in (theirs, mine))
-            names, here = (
-                ", ".join(n.removesuffix(AUXILIARY_HEAD) for n in of) or "none" for of in kinds
-            )
-            raise ValueError(
-                f"the checkpoint was trained with other auxiliary losses: {names} (here {here}). "
-                "Keep the names of its model.auxiliary, or begin a new run with --weights"
-            )
-        for name in theirs:
-            del held[name]
-        held.update(mine)
+        resumes = self._trainer is None or self.trainer.state.fn == "fit"
+        settle_heads(self.state_dict(), checkpoint.get("state_dict", {}), resumes)
 
     def check_same_network(self, checkpoint: dict[str, Any]) -> None:
-        """Check that the network of a checkpoint has this one's class and settings.
-
-        Weights of another model may have the same shapes and a different meaning.
-
-        Raises:
-            ValueError: the checkpoint holds another model.
-        """
-        held = checkpoint.get(CHECKPOINT_KEY, {})
-        mine = {"network": class_name(type(self.model)), **plain(self.model.config)}
-        # A setting that did not exist when the checkpoint was written is at its default.
-        theirs = {"network": today(str(held.get("network"))), **plain(type(self.model.config)())}
-        theirs |= {name: today(value) for name, value in held.get("model", {}).items()}
-        differ = [f"{k} {theirs.get(k)} (here {v})" for k, v in mine.items() if theirs.get(k) != v]
-        if differ:
-            raise ValueError(
-                f"the checkpoint holds another model: {', '.join(differ[:4])}. Take its own "
-                "config, or another checkpoint"
-            )
+        """Check the network of a checkpoint, see `trm.checkpoints.content.check_same_network`."""
+        check_same_network(self.model, checkpoint)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Store the model's class and config as plain data."""

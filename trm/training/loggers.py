@@ -200,3 +200,12 @@ def without_run(config: dict[str, Any]) -> dict[str, Any]:
             for key in {"version", _ID_SETTINGS.get(name, "version")} & arguments.keys():
                 arguments[key] = None
     return kept
+
+
+def logs_at(trainer: L.Trainer, step: int) -> bool:
+    """Return whether the trainer keeps values logged at an optimiser step, from 1.
+
+    Values logged at other steps are dropped, and logging them takes time in small models.
+    """
+    every: int = trainer.log_every_n_steps  # type: ignore[attr-defined]
+    return every > 0 and step % every == 0
