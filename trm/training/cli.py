@@ -25,10 +25,10 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from canvas.choices import load_class, look_here
 from canvas.symbols import VOCAB_SIZE
 from canvas.task import Task
-from trm.checkpoints import DATA_KEY, find_checkpoint
+from trm.checkpoints import find_checkpoint
 from trm.checkpoints.content import load_checkpoint, network_weights
 from trm.io.config_files import LOADER, reads_arrays
-from trm.io.puzzle_files import arrays_hash, read_format
+from trm.io.puzzle_files import read_format
 from trm.models.iterative import Network
 from trm.runtime.devices import check_devices
 from trm.runtime.limits import lacks_memory
@@ -50,8 +50,9 @@ from trm.training.optimisers import build_optimizer
 from trm.training.puzzle_data import PuzzleDataModule
 from trm.training.puzzle_module import PuzzleModule
 from trm.training.puzzle_pictures import PuzzlePictures
+from trm.training.resuming import changed_settings, check_epochs_left
 from trm.training.runs import NEWEST, check_folders, find_newest, print_sentence, settle_folder
-from trm.training.tensorboard import CONFIG_KEY, Pictures, SavedConfig, settings_of_run
+from trm.training.tensorboard import Pictures, SavedConfig
 
 # Warnings of Lightning about itself: the user can do nothing about them.
 _NOT_OURS = (
@@ -176,7 +177,8 @@ class TrainingCLI(LightningCLI):
         for name in _FROM_1:  # Lightning would divide by them
             if type(config.trainer[name]) is int and config.trainer[name] < 1:
                 raise ValueError(f"trainer.{name} is 1 or more, not {config.trainer[name]}")
-        changes = self._changes(config)
+        before = self.content
+        changes = changed_settings(self._values_of(config), before) if before else {}
         if self.subcommand == "fit":
             path = config.ckpt_path
             if changes:
@@ -184,10 +186,10 @@ class TrainingCLI(LightningCLI):
                 print_sentence(f"Resuming from {path} with {', '.join(listed)}.")
             anew = [key for key in changes if key.startswith(_PROBLEMS)]
             self.goes_on = settle_folder(config, Path(path) if path else None, anew)
-            if self.content:
-                self._check_epochs_left(config)
+            if before:
+                check_epochs_left(config, before, self.goes_on)
             if self.goes_on:
-                give_ids(config, self.content)
+                give_ids(config, before)
         elif self.subcommand:
             listed = [
                 f"{key} {was} (here {now})"
@@ -207,42 +209,6 @@ class TrainingCLI(LightningCLI):
         """Return a config as plain data."""
         text = self._parser(self.subcommand).dump(config, skip_none=False)
         return dict(yaml.load(text, LOADER))
-
-    def _changes(self, config: Namespace) -> dict[str, tuple[Any, Any]]:
-        """Return the settings that differ from those of the checkpoint's run: now, and then."""
-        if CONFIG_KEY not in self.content:
-            return {}
-        now, was = map(settings_of_run, (self._values_of(config), self.content[CONFIG_KEY]))
-        arrays = self.content[DATA_KEY].get("arrays")
-        if arrays and "folder" in config.data:  # it may be moved, or have other arrays by now
-            here = arrays_hash(config.data.folder)
-            now["data.folder"] = f"{config.data.folder} (SHA-256 {here[:12]})"
-            before = f"{was['data.folder']} (SHA-256 {arrays[:12]})"
-            was["data.folder"] = now["data.folder"] if here == arrays else before
-        differ = sorted(key for key in now.keys() | was.keys() if now.get(key) != was.get(key))
-        return {key: (now.get(key), was.get(key)) for key in differ}
-
-    def _check_epochs_left(self, config: Namespace) -> None:
-        """Raise a ValueError if the checkpoint has trained for longer than the run should.
-
-        A new run that goes on from it also has to train for longer than the checkpoint.
-        """
-        loop = self.content.get("loops", {}).get("fit_loop", {})
-        whole = loop.get("epoch_loop.batch_progress", {}).get("is_last_batch")
-        epochs = loop.get("epoch_progress", {}).get("current", {})
-        epochs = epochs.get("ready" if whole else "processed", 0)
-        done = {"max_epochs": epochs, "max_steps": self.content.get("global_step") or 0}
-        for key, number in done.items():
-            most = config.trainer[key]
-            if most is None or not 0 <= most <= number or (self.goes_on and most == number):
-                continue
-            ends, anew = "the new run ends with as many", f"with --weights {config.ckpt_path}"
-            if self.goes_on:
-                ends, anew = f"the run should end with {most}", "without --ckpt_path"
-            raise ValueError(
-                f"{config.ckpt_path} has trained for {number} {key[4:]}, and {ends}: raise "
-                f"trainer.{key}, or begin anew {anew}"
-            )
 
     def _settle_size(self, config: Namespace) -> None:
         """Copy settings to the network: of the data, and those that the network finds in a task."""
