@@ -68,7 +68,7 @@ def _calibration(args: Arguments, files: list[Path], output: Path) -> int:
     import numpy as np
 
     from trm.evaluation.statistics import COVERAGES, reliability, risk_coverage
-    from trm.figures.grids import trust_figure
+    from trm.figures.confidence import trust_figure
     from trm.figures.style import save
 
     curves, bins = {}, {}

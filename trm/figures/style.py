@@ -22,6 +22,7 @@ from trm.io.files import replacing
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 WRONG = COLOURS[1]
+HATCHES = ("++++", "....", "////", "\\\\\\\\", "xxxx", "----", "||||")
 LINES = ("-", "--", ":", "-.")
 _MARKS = ("o", "s", "D", "^", "v", "P", "X")
 _SAVED = 150  # dots per inch of a file: sharp on screens with small dots, and in print

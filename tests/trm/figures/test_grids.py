@@ -8,12 +8,12 @@ from matplotlib.patches import Rectangle
 from shares import right, short_only
 
 from trm.evaluation.statistics import Share, reliability, risk_coverage
+from trm.figures.confidence import trust_figure
 from trm.figures.grids import (
     errors_figure,
     grid_figure,
     lengths_figure,
     steps_figure,
-    trust_figure,
     write_files,
 )
 
