@@ -1,11 +1,12 @@
-"""Comparison of models: evaluations side by side, their names, and seeds of one setting."""
+"""Comparison of models: evaluations side by side, their names, seeds, and problems they share."""
 
 import json
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from trm.evaluation.grid import Grid, Model
+from trm.evaluation.grid import Grid, Model, cells_of, outcomes
+from trm.evaluation.statistics import Paired, paired
 
 _SEED = re.compile(r"[\s,_-]*\bseed[\s_-]?\d+|[\s,_-]*seed[\s_-]?\d+$")
 _ALIKE = ("family", "model", "task", "canvas", "ranges")  # of a model's entry
@@ -89,3 +90,33 @@ def by_setting(models: Iterable[Model]) -> dict[str, list[Model]]:
         name if names.count(name) == 1 else ", ".join(model["name"] for model in group): group
         for name, group in zip(names, found.values(), strict=True)
     }
+
+
+def shared_problems(
+    mine: Sequence[Model],
+    theirs: Sequence[Model],
+    region: str | None = None,
+    solved: str = "solved",
+) -> Paired | None:
+    """Compare two settings, each the models of its seeds, over the cells that all models have.
+
+    Args:
+        mine: models of one setting.
+        theirs: models of the other.
+        region: of the first model, whose cells count; None: all cells.
+        solved: one of the values of `trm.evaluation.grid_format.OUTCOMES`.
+
+    Returns:
+        The comparison; None without such cells, or without results per problem.
+    """
+    cells = [cells_of(model) for model in (*mine, *theirs)]
+    found = []  # of each cell the texts of all models
+    for key, cell in cells[0].items():
+        texts = [of_model.get(key, {}).get(solved) for of_model in cells]
+        lengths = {len(text) if isinstance(text, str) else None for text in texts}
+        if region in (None, cell["region"]) and len(lengths) == 1 and None not in lengths:
+            found.append(texts)
+    if not any(texts[0] for texts in found):
+        return None
+    seeds = [[outcomes(text) for text in seed] for seed in zip(*found, strict=True)]
+    return paired(seeds[: len(mine)], seeds[len(mine) :])

@@ -13,7 +13,7 @@ from rich.markdown import Markdown
 
 from canvas.task import describe_ranges
 from trm.checkpoints.names import FAMILY_NAMES
-from trm.evaluation.comparison import by_setting
+from trm.evaluation.comparison import by_setting, shared_problems
 from trm.evaluation.diagnosis import KINDS, OTHER
 from trm.evaluation.grid import (
     Cell,
@@ -25,7 +25,6 @@ from trm.evaluation.grid import (
     errors,
     in_order,
     mean_of,
-    outcomes,
     pooled,
     trust,
 )
@@ -33,11 +32,9 @@ from trm.evaluation.grid_cells import FAMILY, INSIDE
 from trm.evaluation.grid_format import COMPARED, ERRORS, FILES, OUTCOMES, SHARES, STEPS
 from trm.evaluation.statistics import (
     SEEDS_MEANING,
-    Paired,
     Share,
     auroc,
     of_seeds,
-    paired,
     reliability,
     risk_coverage,
 )
@@ -132,30 +129,6 @@ def _by_length(grid: Grid) -> list[str]:
     heads = ["model", digits, "correct", "agreement", "confidence", "seconds a problem"]
     picture = f"![Accuracy, agreement, confidence and seconds a problem, by length]({COMPARED})"
     return ["## By length", picture, f"By the {grid.length_in_words}.", table(heads, rows)]
-
-
-def shared_problems(
-    mine: Sequence[Model],
-    theirs: Sequence[Model],
-    region: str | None = None,
-    solved: str = "solved",
-) -> Paired | None:
-    """Compare two settings, each the models of its seeds, over the cells that all models have.
-
-    These are the cells of a region of the first model, or all cells (None). ``solved`` is one of
-    the values of `OUTCOMES`. Returns None without such cells, or without results per problem.
-    """
-    cells = [cells_of(model) for model in (*mine, *theirs)]
-    found = []  # of each cell the texts of all models
-    for key, cell in cells[0].items():
-        texts = [of_model.get(key, {}).get(solved) for of_model in cells]
-        lengths = {len(text) if isinstance(text, str) else None for text in texts}
-        if region in (None, cell["region"]) and len(lengths) == 1 and None not in lengths:
-            found.append(texts)
-    if not any(texts[0] for texts in found):
-        return None
-    seeds = [[outcomes(text) for text in seed] for seed in zip(*found, strict=True)]
-    return paired(seeds[: len(mine)], seeds[len(mine) :])
 
 
 def _problem_by_problem(grid: Grid) -> list[str]:

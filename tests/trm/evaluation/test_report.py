@@ -6,9 +6,10 @@ import pytest
 from rich.console import Console
 from shares import right, short_only
 
+from trm.evaluation.comparison import shared_problems
 from trm.evaluation.grid import errors, read_grid
 from trm.evaluation.grid_cells import BOTH, FIRST, INSIDE, SECOND, SHORTER
-from trm.evaluation.grid_report import markdown, print_summary, shared_problems
+from trm.evaluation.grid_report import markdown, print_summary
 from trm.evaluation.statistics import Share
 from trm.figures.grids import grid_figure, lengths_figure
 
