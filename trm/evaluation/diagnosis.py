@@ -29,9 +29,12 @@ from canvas.cells.local_rule import LocalRule
 from canvas.choices import OwnCodeError, failure
 from canvas.drawing import WorkedDrawing
 from canvas.layouts import PARTIAL, ROW_KINDS
+from canvas.problems import Problems
 from canvas.task import Task
 from trm.evaluation.other_carries import CARRIES, symbols_with_other_carries
 from trm.evaluation.statistics import Share
+from trm.solving.solution import Solution
+from trm.solving.solver import Solver
 
 OTHER = "other"  # no explanation fits
 
@@ -312,6 +315,31 @@ def first_wrong_rows(task: Task, drawing: WorkedDrawing, canvases: np.ndarray) -
             )
         )
     return found
+
+
+def wrong_rows_of(
+    solver: Solver, drawing: WorkedDrawing, solutions: list[Solution]
+) -> list[WrongRow]:
+    """Return the first wrong row of each incorrect solution of a solver.
+
+    Args:
+        solver: of the model.
+        drawing: B problems with their solutions.
+        solutions: those of the model, one for each problem.
+    """
+    swapped, rows = [], []
+    canvases = drawing.truth.copy()
+    for i, solution in enumerate(solutions):
+        if solution.guess != solution.view:
+            continue  # its rows are none of an upright solution
+        if solution.truth is not None and np.array_equal(solution.truth, drawing.truth[i]):
+            canvases[i] = solution.canvas
+        elif not solution.exact:  # a vote has chosen the solution with the operands swapped
+            swapped.append(solution)
+    for one in swapped:
+        problem = Problems.from_ints([one.operands[::-1]], solver.task.base)
+        rows += first_wrong_rows(solver.task, solver.draw_worked(problem), one.canvas[None])
+    return first_wrong_rows(solver.task, drawing, canvases) + rows
 
 
 def _multipliers(

@@ -29,10 +29,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
-from trm.evaluation.diagnosis import KINDS, WrongRow, first_wrong_rows, tally
+from trm.evaluation.diagnosis import KINDS, WrongRow, tally, wrong_rows_of
 from trm.evaluation.grid import Grid, empty_cell, errors, new_grid, pooled
 from trm.evaluation.grid_cells import SPLIT, fitted, region_of, size_name
 from trm.evaluation.grid_format import FILES, FORMAT, GRID, KEYS, MEANS, RECORDS, SHARES
@@ -329,7 +328,7 @@ def _solved(solver: Solver, problems: Problems, batch_size: int, warm: bool) -> 
                 found = solver.solve_drawing(batch, drawing)
         solutions += found
         seconds += time.perf_counter() - began
-        wrong_rows += _wrong_rows(solver, drawing, found)
+        wrong_rows += wrong_rows_of(solver, drawing, found)
         with progress.part(between, end, len(problems)):
             forced = teacher_forced(solver.predictor, drawing, written)
         forced_rows += Share(int(forced.rows_exact.sum()), len(forced.rows_exact))
@@ -373,25 +372,6 @@ def _solved(solver: Solver, problems: Problems, batch_size: int, warm: bool) -> 
             for s in solutions
         ],
     }
-
-
-def _wrong_rows(
-    solver: Solver, drawing: WorkedDrawing, solutions: list[Solution]
-) -> list[WrongRow]:
-    """Return the first wrong row of each incorrect solution of the problems of a drawing."""
-    swapped, rows = [], []
-    canvases = drawing.truth.copy()
-    for i, solution in enumerate(solutions):
-        if solution.guess != solution.view:
-            continue  # its rows are none of an upright solution
-        if solution.truth is not None and np.array_equal(solution.truth, drawing.truth[i]):
-            canvases[i] = solution.canvas
-        elif not solution.exact:  # a vote has chosen the solution with the operands swapped
-            swapped.append(solution)
-    for one in swapped:
-        problem = Problems.from_ints([one.operands[::-1]], solver.task.base)
-        rows += first_wrong_rows(solver.task, solver.draw_worked(problem), one.canvas[None])
-    return first_wrong_rows(solver.task, drawing, canvases) + rows
 
 
 def _views(voting: Voting | None, solutions: list[Solution]) -> float | None:
