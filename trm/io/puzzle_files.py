@@ -21,7 +21,6 @@ import io
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
-from math import isqrt
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ from trm.io.files import (
     read_object,
     write_bytes,
 )
-from trm.io.puzzle_format import MOST_CELLS, Puzzles, check_plain_int, check_symbols
+from trm.io.puzzle_format import MOST_CELLS, Puzzles, check_plain_int, check_symbols, sides_of
 from trm.io.puzzle_format import PuzzleFormat as PuzzleFormat  # its released place
 
 SPLITS = ("train", "test")
@@ -79,7 +78,7 @@ def read_format(
             if side is not None:
                 check_plain_int(name, side, 1, MOST_CELLS)
         high, wide = sides
-        high, wide = _sides(about["seq_len"], high, wide, "seq_len", "data.height and data.width")
+        high, wide = sides_of(about["seq_len"], high, wide, "seq_len", "data.height and data.width")
         return PuzzleFormat(
             high,
             wide,
@@ -259,7 +258,7 @@ def _canvases(
     if sides == (None, None) and cells.shape[1] == format.cells:
         sides = (format.height, format.width)
     remedy = f"--height and --width (in training {format.height} x {format.width})"
-    height, width = _sides(cells.shape[1], *sides, f"{source}: a puzzle", remedy)
+    height, width = sides_of(cells.shape[1], *sides, f"{source}: a puzzle", remedy)
     check_symbols(source, cells, format.vocab_size)
     return cells.astype(np.uint8).reshape(-1, height, width)
 
@@ -308,21 +307,6 @@ def _about(folder: Path, split: str) -> dict[str, Any]:
     if (about := read_object(file)) is None:
         raise ValueError(f"{file} is no JSON object")
     return about
-
-
-def _sides(
-    cells: int, height: int | None, width: int | None, what: str, remedy: str
-) -> tuple[int, int]:
-    """Return height and width of a canvas of so many cells; a square unless a side is given."""
-    if height is None and width is None:
-        if isqrt(cells) ** 2 != cells:
-            raise ValueError(f"{what} has {cells} cells, which is no square: set {remedy}")
-        return isqrt(cells), isqrt(cells)
-    high = height or cells // (width or 1)
-    wide = width or cells // high
-    if high * wide != cells:
-        raise ValueError(f"{what} has {cells} cells, and not {high} x {wide} (height x width)")
-    return high, wide
 
 
 def _read_set(folder: Path, name: str, format: PuzzleFormat) -> Puzzles:

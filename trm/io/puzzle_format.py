@@ -1,6 +1,7 @@
 """Puzzles of any kind in memory: their canvas, their symbols, and arrays of them."""
 
 from dataclasses import dataclass
+from math import isqrt
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,32 @@ def check_symbols(
         raise ValueError(
             f"{source}: row {row}, cell {cell} is {int(cells[row, cell])}, and symbols are {ends}"
         )
+
+
+def sides_of(
+    cells: int, height: int | None, width: int | None, what: str, remedy: str
+) -> tuple[int, int]:
+    """Return height and width of a canvas of so many cells; a square unless a side is given.
+
+    Args:
+        cells: their number.
+        height: of the canvas; None: it follows from the width.
+        width: of the canvas; None: it follows from the height.
+        what: has so many cells, for a message.
+        remedy: settings that a message names.
+
+    Raises:
+        ValueError: there is no such canvas.
+    """
+    if height is None and width is None:
+        if isqrt(cells) ** 2 != cells:
+            raise ValueError(f"{what} has {cells} cells, which is no square: set {remedy}")
+        return isqrt(cells), isqrt(cells)
+    high = height or cells // (width or 1)
+    wide = width or cells // high
+    if high * wide != cells:
+        raise ValueError(f"{what} has {cells} cells, and not {high} x {wide} (height x width)")
+    return high, wide
 
 
 def check_plain_int(name: str, value: Any, least: int, most: int) -> None:
