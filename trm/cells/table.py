@@ -353,8 +353,10 @@ def closed_table(
     decided = np.concatenate([np.zeros_like(rows[:1]), rows])
     columns = {name: decided[:, 1 + i].astype(np.int64) for i, name in enumerate(outputs)}
     columns[""] = (decided[:, 0] > 0).astype(np.int64)
-    directions, value = _in_order(encoding), token
-    arrays, classes, most = [], [], encoding.ids
+    # That from the right last: it has the most messages.
+    directions = [direction for direction in encoding.directions if direction != OWN]
+    directions.sort(key=lambda direction: direction == "left")
+    arrays, classes, value, most = [], [], token, encoding.ids
     for direction in directions:
         # The message id of each state; see `OpEncoding.units`.
         place, passed = list(encoding.directions).index(direction), np.zeros_like(columns[""])
@@ -384,12 +386,6 @@ def closed_table(
             arrays[i - 1] = same.reshape(-1).astype(np.int32)[arrays[i - 1]]
         arrays[i] = np.ascontiguousarray(arrays[i])
     return CellTable(directions, arrays, classes, decided)
-
-
-def _in_order(encoding: OpEncoding) -> list[str]:
-    """Return the directions of messages, that from the right last: it has the most."""
-    directions = [direction for direction in encoding.directions if direction != OWN]
-    return sorted(directions, key=lambda direction: direction == "left")
 
 
 def _box(canvas: np.ndarray) -> tuple[int, int, int, int]:
