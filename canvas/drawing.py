@@ -1,9 +1,10 @@
 """Problems on canvases, and row steps; `canvas.layouts` draws the canvases."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from canvas import symbols
 from canvas.sequences import (  # noqa: F401 - released here
@@ -123,6 +124,53 @@ class RowSteps(NamedTuple):
     def step(self) -> np.ndarray:
         """`row`, by its released name."""
         return self.row
+
+
+def placed(
+    drawn: dict[str, np.ndarray],
+    height: int | None,
+    width: int | None,
+    top: np.ndarray | int,
+    left: np.ndarray | int,
+    outside: bool,
+) -> dict[str, Any]:
+    """Place worked solutions on canvases; return the parts of a drawing by name.
+
+    Args:
+        drawn: parts of a drawing but `top` and `left`, with columns from right to left, on canvases
+            of the most rows and columns.
+        height: of the canvases; None: that of the tallest solution.
+        width: of the canvases; None: that of the widest solution.
+        top: first row of each solution, int64 [B] or one for all.
+        left: first column of each solution, int64 [B] or one for all.
+        outside: whether the cells beside a solution are given.
+
+    Raises:
+        ValueError: a solution does not fit.
+    """
+    heights, widths = drawn["heights"], drawn["widths"]
+    height = int(heights.max(initial=1)) if height is None else height
+    width = int(widths.max(initial=1)) if width is None else width
+    top, left = (np.broadcast_to(np.asarray(n, dtype=np.int64), heights.shape) for n in (top, left))
+    bottom, right = (int(ends.max(initial=0)) for ends in (top + heights, left + widths))
+    if bottom > height or right > width:
+        needed = f"at least {bottom} x {right} (height x width), not {height} x {width}"
+        raise ValueError(f"a worked solution needs a canvas of {needed}")
+    B, R, C = drawn["given"].shape
+    beyond = np.arange(C) >= widths[:, None, None]
+    drawn["given"] = drawn["given"] & ~beyond | beyond & outside
+    # Blank cells of a drawing may lie beyond the canvas, below and on the left.
+    below, beside = (top + R).max(initial=0), (C - left - widths).max(initial=0)
+    at = np.arange(B), top, left + widths + beside - C
+    found = {**drawn, "top": top, "left": left}
+    for name in ("canvases", "given", "truth"):
+        if (part := drawn.get(name)) is not None:
+            blank = outside if name == "given" else symbols.BLANK
+            room = np.full((B, max(height, below), beside + width), blank, dtype=part.dtype)
+            windows = sliding_window_view(room, (R, C), axis=(1, 2), writeable=True)
+            windows[at] = part[:, :, ::-1]
+            found[name] = np.ascontiguousarray(room[:, :height, beside:])
+    return found
 
 
 def row_steps(drawing: WorkedDrawing, row: np.ndarray | None = None) -> RowSteps:

@@ -11,14 +11,13 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from canvas import symbols
 from canvas.arithmetic import Numbers
 from canvas.boxes import ends, written_box  # noqa: F401 - released here
 from canvas.cells.local_rule import LocalRule
 from canvas.choices import OwnCodeError, accept_released
-from canvas.drawing import Drawing, WorkedDrawing
+from canvas.drawing import Drawing, WorkedDrawing, placed
 from canvas.problems import Problems
 from canvas.reading import CellIndex, Reading, read  # noqa: F401 - released here
 
@@ -151,7 +150,7 @@ class Layout(ABC):
     ) -> Drawing:
         """Draw unsolved problems; arguments as for `draw_worked`."""
         drawn = self._begin(problems)
-        return Drawing(**_placed(drawn, height, width, top, left, self.together))
+        return Drawing(**placed(drawn, height, width, top, left, self.together))
 
     def draw_worked(
         self,
@@ -177,8 +176,8 @@ class Layout(ABC):
         """
         drawn = self._work(problems, trim)
         kinds = drawn.pop("kinds")
-        placed = _placed(drawn, height, width, top, left, self.together)
-        return WorkedDrawing(**placed, kinds=kinds)
+        parts = placed(drawn, height, width, top, left, self.together)
+        return WorkedDrawing(**parts, kinds=kinds)
 
     def _work(self, problems: Problems, trim: bool) -> dict[str, Any]:
         """Return the parts of a `WorkedDrawing` by name, with columns from right to left."""
@@ -381,40 +380,3 @@ def write(
 def table(layouts: Sequence[Layout]) -> Mapping[str, Layout]:
     """Return layouts by name."""
     return {layout.name: layout for layout in layouts}
-
-
-def _placed(
-    drawn: dict[str, np.ndarray],
-    height: int | None,
-    width: int | None,
-    top: np.ndarray | int,
-    left: np.ndarray | int,
-    outside: bool,
-) -> dict[str, Any]:
-    """Place the output of `Layout._begin` on canvases, see `Layout.draw_worked`.
-
-    ``outside``: whether the cells beside a solution are given.
-    """
-    heights, widths = drawn["heights"], drawn["widths"]
-    height = int(heights.max(initial=1)) if height is None else height
-    width = int(widths.max(initial=1)) if width is None else width
-    top, left = (np.broadcast_to(np.asarray(n, dtype=np.int64), heights.shape) for n in (top, left))
-    bottom, right = (int(ends.max(initial=0)) for ends in (top + heights, left + widths))
-    if bottom > height or right > width:
-        needed = f"at least {bottom} x {right} (height x width), not {height} x {width}"
-        raise ValueError(f"a worked solution needs a canvas of {needed}")
-    B, R, C = drawn["given"].shape
-    beyond = np.arange(C) >= widths[:, None, None]
-    drawn["given"] = drawn["given"] & ~beyond | beyond & outside
-    # Blank cells of a drawing may lie beyond the canvas, below and on the left.
-    below, beside = (top + R).max(initial=0), (C - left - widths).max(initial=0)
-    at = np.arange(B), top, left + widths + beside - C
-    found = {**drawn, "top": top, "left": left}
-    for name in ("canvases", "given", "truth"):
-        if (part := drawn.get(name)) is not None:
-            blank = outside if name == "given" else symbols.BLANK
-            room = np.full((B, max(height, below), beside + width), blank, dtype=part.dtype)
-            windows = sliding_window_view(room, (R, C), axis=(1, 2), writeable=True)
-            windows[at] = part[:, :, ::-1]
-            found[name] = np.ascontiguousarray(room[:, :height, beside:])
-    return found

@@ -21,14 +21,14 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "88769df44aed25142280b6b40c0c02756035d4caed0cbb62a2fabc4d5bc1aa1d"
+SOURCES = "5a2bf9389e2224a43d3a67ef50198a2f56a26dfbbc45d7ddb27e034adf604ccb"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.
 _FILES = (
     *("addition.py", "arithmetic.py", "layouts.py", "multiplication.py", "symbols.py", "task.py"),
     *("division.py", "formats.py", "mazes.py", "modular.py", "rule110.py", "single_steps.py"),
-    *("boxes.py", "reading.py", "subtraction.py", "texts.py"),
+    *("boxes.py", "drawing.py", "reading.py", "subtraction.py", "texts.py"),
     *("cells/local_rule.py", "cells/spec.py", "cells/rules/*.py"),
 )
 _FOREIGN = {"numpy", "torch", *sys.stdlib_module_names}  # top-level packages that are not hashed
