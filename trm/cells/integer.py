@@ -1,6 +1,6 @@
 """A cell model in integers: the same decisions on every machine, bit for bit.
 
-It is the network of `trm.cells.model` with other numbers. Every operation below has integers as
+It is the network of `trm.cells.network` with other numbers. Every operation below has integers as
 inputs and as its result, and no sum can overflow (`IntegerCellModel.check`). So nothing is rounded
 in an order that a machine could choose, and a proof needs no bound on rounding.
 
