@@ -21,6 +21,13 @@ from trm.registry import load
 # configs name networks and modules, and a proof is of a network and a rule by released names.
 RELEASED = {
     "canvas.modular.WavesRule": "canvas.cells.rules.waves.WavesRule",
+    "trm.extras.analysis.probe.CellFeatures": "trm.extras.analysis.features.CellFeatures",
+    "trm.extras.analysis.probe.Drawn": "trm.extras.analysis.features.Drawn",
+    "trm.extras.analysis.probe.Observed": "trm.extras.analysis.features.Observed",
+    "trm.extras.analysis.probe.examples": "trm.extras.analysis.features.examples",
+    "trm.extras.analysis.probe.joined": "trm.extras.analysis.features.joined",
+    "trm.extras.analysis.probe.observe": "trm.extras.analysis.features.observe",
+    "trm.extras.analysis.probe.observe_all": "trm.extras.analysis.features.observe_all",
     "trm.models.cell.CellModel": "trm.cells.model.CellModel",
     "trm.models.integer.IntegerCellModel": "trm.cells.integer.IntegerCellModel",
     "trm.models.CellModel": "trm.cells.CellModel",

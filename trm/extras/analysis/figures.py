@@ -15,11 +15,12 @@ from canvas.cells.spec import TOKEN
 from canvas.picture import GREY, PALE
 from trm.cells.proof.compare import Comparison
 from trm.cells.proof.program import CLASSES, CellProgram
+from trm.extras.analysis.features import INPUT
 from trm.extras.analysis.gap import GapStudy
 from trm.extras.analysis.induction import Induction
 from trm.extras.analysis.inspection_figures import effect_colours
 from trm.extras.analysis.patch import HeadEffects
-from trm.extras.analysis.probe import INPUT, ProbeStudy
+from trm.extras.analysis.probe import ProbeStudy
 from trm.extras.analysis.ranks import STATES, WEIGHTS, Rank
 from trm.extras.analysis.rasp import NAMES
 from trm.extras.analysis.rasp_heads import Head

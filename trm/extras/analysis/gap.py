@@ -26,19 +26,16 @@ from canvas.cells.subtasks import arithmetic_subtasks, subtask_classes
 from canvas.choices import check_choice
 from canvas.drawing import UNDEFINED
 from trm.evaluation.statistics import Share, paired
-from trm.extras.analysis.probe import (
+from trm.extras.analysis.features import (
     BLOCKS,
     INPUT,
     CellFeatures,
-    Count,
     FeaturePlace,
-    LinearProbe,
-    ProbeSettings,
     drawn_sizes,
-    fit,
     read,
     read_training,
 )
+from trm.extras.analysis.probe import Count, LinearProbe, ProbeSettings, fit
 from trm.extras.analysis.record import check_cells
 from trm.runtime.progress import report
 from trm.runtime.torch_settings import standard_settings
@@ -75,7 +72,7 @@ class Reader:
     """Linear classifier of a sub-task."""
 
     kind: str  # `PROBE` or `HEAD`
-    site: str  # name of the `trm.extras.analysis.probe.FeaturePlace` that it reads
+    site: str  # name of the `trm.extras.analysis.features.FeaturePlace` that it reads
     step: int  # step of that point
 
     def __str__(self) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from canvas.drawing import row_steps
 from trm.evaluation.grid_cells import cell_problems
-from trm.extras.analysis.probe import INPUT, observe_all
+from trm.extras.analysis.features import INPUT, observe_all
 from trm.models.attention import PostNormBlock, SwiGLU
 from trm.models.gpt import Block
 from trm.runtime.torch_settings import standard_settings

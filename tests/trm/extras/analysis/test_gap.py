@@ -13,8 +13,9 @@ from canvas.drawing import UNDEFINED
 from canvas.multiplication import Multiplication
 from trm.evaluation.statistics import Share
 from trm.extras.analysis import gap
+from trm.extras.analysis.features import INPUT, CellFeatures, FeaturePlace
 from trm.extras.analysis.gap import BLOCKS, HEAD, PROBE, Reader, best_probe, gap_of, run_gap
-from trm.extras.analysis.probe import INPUT, CellFeatures, FeaturePlace, ProbeSettings, fit
+from trm.extras.analysis.probe import ProbeSettings, fit
 
 QUICK = ProbeSettings(steps=(1, 2), problems=5, train_problems=12)
 SIZES = [{"digits_a": 2, "digits_b": 2}, {"digits_a": 3, "digits_b": 2}]

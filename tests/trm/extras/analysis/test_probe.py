@@ -13,6 +13,7 @@ from drawings import LAYOUTS
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
 from canvas.cells.drawn import draw_signals
+from canvas.cells.subtasks import draw_subtasks
 from canvas.drawing import UNDEFINED
 from canvas.layouts import GIVEN
 from canvas.multiplication import Lattice, Multiplication
@@ -21,8 +22,9 @@ from canvas.sampling import sample
 from canvas.sequences import to_sequences
 from canvas.symbols import BLANK, MASK
 from trm.evaluation.statistics import Share
-from trm.extras.analysis import probe
-from trm.extras.analysis.probe import FeaturePlace, examples, fit, observe, run_probes, share
+from trm.extras.analysis import features, probe
+from trm.extras.analysis.features import FeaturePlace, examples, observe
+from trm.extras.analysis.probe import fit, run_probes, share
 from trm.extras.analysis.record import StepRecorder, token_of_cell
 from trm.models.iterative import Loop
 from trm.models.states import named
@@ -53,7 +55,7 @@ def test_all_signals_but_the_written_digits_are_sub_tasks(name):
     problems = sample(task, 0, "train", 0, np.arange(60))
     drawing = task.canvas_layout.draw_worked(problems, 9, 12)
     rule = task.local_rule()
-    signals, subtasks = draw_signals(rule, drawing), probe.draw_subtasks(rule, drawing)
+    signals, subtasks = draw_signals(rule, drawing), draw_subtasks(rule, drawing)
     kinds = np.pad(drawing.kinds, ((0, 0), (0, 9 - drawing.kinds.shape[1])), constant_values=-1)
     for kind in np.unique(kinds[kinds > GIVEN]):
         cells = (kinds == kind)[:, :, None] & (drawing.truth != BLANK) & ~drawing.given
@@ -69,7 +71,7 @@ def test_sub_tasks_of_addition_agree_with_integers(base):
     task = Addition("column", base=base, digits=(1, 4), addends=(2, 4))
     problems = sample(task, 0, "train", 0, np.arange(60))
     drawing = task.canvas_layout.draw_worked(problems, 7, 9, top=1, left=1)
-    found = probe.draw_subtasks(task.local_rule(), drawing)
+    found = draw_subtasks(task.local_rule(), drawing)
     assert list(found) == [*task.local_rule().signals, *task.local_rule().probe_targets]
     for i, numbers in enumerate(problems.to_ints()):
         row, end = 1 + len(numbers), 1 + int(drawing.widths[i])
@@ -96,7 +98,7 @@ def test_a_gpt_is_read_where_it_writes_a_cell(make_solver):
     drawing = solver.draw_worked(PROBLEMS)
     kinds = np.pad(drawing.kinds, ((0, 0), (0, inputs.shape[1] - drawing.kinds.shape[1])))
     written = (kinds != GIVEN)[:, :, None] & ~drawing.given
-    for i, held in enumerate(probe.draw_subtasks(solver.task.local_rule(), drawing).values()):
+    for i, held in enumerate(draw_subtasks(solver.task.local_rule(), drawing).values()):
         assert (targets[..., i] == np.where(written, held, UNDEFINED))[written].all()
         assert (targets[..., i][drawing.given] == UNDEFINED).all()
 
@@ -107,7 +109,7 @@ def test_states_are_those_after_each_supervision_step(make_solver, more):
     inputs = examples(solver, PROBLEMS)[0]
     observed = observe(solver.predictor, inputs, (1, 3))
     assert list(observed.features) == [
-        FeaturePlace(probe.INPUT, 0),
+        FeaturePlace(features.INPUT, 0),
         *(FeaturePlace(name, step) for step in (1, 3) for name in ("z_H", "z_L")),
     ]
     loop = Loop(solver.predictor.model, torch.from_numpy(inputs))
@@ -123,8 +125,8 @@ def test_a_gpt_is_read_after_each_block(make_solver, loops):
     solver = make_solver("gpt", num_layers=3, loops=loops)
     inputs = examples(solver, PROBLEMS)[0]
     observed = observe(solver.predictor, inputs, (1,))
-    blocks = [FeaturePlace(probe.BLOCKS, step) for step in range(1, 3 * loops + 1)]
-    assert list(observed.features) == [FeaturePlace(probe.INPUT, 0), *blocks]
+    blocks = [FeaturePlace(features.BLOCKS, step) for step in range(1, 3 * loops + 1)]
+    assert list(observed.features) == [FeaturePlace(features.INPUT, 0), *blocks]
     gpt, (_, H, W) = solver.predictor.model, inputs.shape
     x = gpt.activations(torch.from_numpy(to_sequences(inputs)), H, W)
     read = gpt.norm(observed.features[blocks[-1]])
@@ -168,13 +170,13 @@ def test_the_interval_of_cells_is_that_of_problems():
 @pytest.mark.parametrize("family", ["recursive", "gpt"])
 def test_every_family_with_states_can_be_probed_on_test_problems(make_solver, family, monkeypatch):
     seen: list[np.ndarray] = []
-    original = probe.examples
+    original = features.examples
 
     def noted(solver, problems: Problems, *more):
         seen.append(split_of(problems))
         return original(solver, problems, *more)
 
-    monkeypatch.setattr(probe, "examples", noted)
+    monkeypatch.setattr(features, "examples", noted)
     monkeypatch.setattr(probe, "fit", partial(fit, iterations=4))
     solver = make_solver(family, num_layers=2)
     found = run_probes(solver, SIZES, QUICK)
