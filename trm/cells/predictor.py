@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from trm.cells.computing import Wavefront
     from trm.cells.model import CellModel
 
+UNPROVED = "it is a cell model that is not proved"  # why its confidence is not calibrated
 _CELLS_IN_A_PAIR = 8  # that are looked up
 
 
@@ -89,6 +90,7 @@ class CellPredictor(Predictor):
             self._proved, self._bits, self._double = True, model.bits, False
         else:
             self.proved = proved
+            self.uncalibrated_reason = "" if proved else UNPROVED
         self.may_look_up = True  # False: run the network, also where the model is proved
         self._seen: dict[str, torch.Tensor] = {}  # copies of those weights; empty: hash them
         self._closed: CellTable | None = None  # all decisions, read from a file

@@ -19,7 +19,7 @@ from twice import AddTwice
 from canvas.layouts import table
 from canvas.multiplication import Lattice, Multiplication
 from canvas.problems import Problems
-from trm import solve
+from trm import save_model, solve
 from trm.cells.proof.notes import COMPUTES
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.content import load_checkpoint, pack, unpack
@@ -143,6 +143,16 @@ def test_three_addends_are_refused_of_a_model_of_two(command, tmp_path):
             solve(three, solver)
     with pytest.raises(ValueError, match="at most 2 operands, not with 3"):
         solver.for_lengths((2, 2, 2))
+
+
+def test_a_cell_model_without_a_proof_is_not_calibrated(tmp_path):
+    """Its confidence is a product of probabilities, far below its accuracy."""
+    proved = load_solver("column-seed0", device="cpu")
+    save_model(tmp_path / "m.safetensors", proved.predictor.model, proved.task)
+    unproved = load_solver(tmp_path / "m.safetensors", device="cpu")
+    for solver, doubt in ((proved, ""), (unproved, "it is a cell model that is not proved")):
+        solution = solve("604+87", solver)
+        assert (solution.correct, solution.uncalibrated_reason) == (True, doubt)
 
 
 def test_problems_outside_the_task_are_refused_in_python_too():

@@ -27,7 +27,7 @@ from canvas.task import Task
 from canvas.tasks import task_data
 from trm.cells.configs import CellConfig, IntegerCellConfig
 from trm.cells.lazy_network import LazyNetwork
-from trm.cells.predictor import CellPredictor
+from trm.cells.predictor import UNPROVED, CellPredictor
 from trm.checkpoints import CHECKPOINT_KEY, DECISIONS_SUFFIX, PROOF_SUFFIX, find_checkpoint
 from trm.checkpoints.content import network_weights
 from trm.checkpoints.loading import restored as restored_settings
@@ -255,6 +255,8 @@ def restored(solver: Solver, path: str | Path, content: dict[str, Any]) -> Solve
         elif predictor.uncalibrated_reason:
             predictor.most_confidence = 1 - 1e-6
         predictor.proved = verdict == PROVED and not (in_float64 and predictor.device == "mps")
+        if verdict != PROVED and not predictor.uncalibrated_reason:
+            predictor.uncalibrated_reason = UNPROVED
         if predictor.proved:
             _read_table(predictor, find_checkpoint(path).with_suffix(DECISIONS_SUFFIX), proof)
     if verdict != REFUTED:
