@@ -31,7 +31,8 @@ def test_invalid_numbers_of_devices_are_refused(text, capsys):
     with pytest.raises(SystemExit) as stop:
         parsed(f"--devices={text}")
     assert stop.value.code == 2
-    assert "is neither a number of devices nor a list" in capsys.readouterr().err
+    why = "is neither a number of devices nor a list" if text else "its value is empty"
+    assert why in capsys.readouterr().err
 
 
 def test_many_more_processes_than_cores_are_refused(monkeypatch):
