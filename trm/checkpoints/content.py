@@ -132,7 +132,7 @@ def with_tensors(content: dict[str, Any]) -> dict[str, Any]:
     return content | {"state_dict": {k: torch.from_numpy(value) for k, value in weights.items()}}
 
 
-def network_weights(content: dict[str, Any]) -> dict[str, Tensor]:
+def network_weights(content: Mapping[str, Any]) -> dict[str, Tensor]:
     """Return the network's weights in a checkpoint by name, averaged if training averaged them.
 
     Those in the content of `read_checkpoint` may be NumPy arrays.
@@ -194,12 +194,23 @@ def check_same_network(model: nn.Module, content: Mapping[str, Any]) -> None:
     theirs = {"network": str(held.get("network")), **plain(type(model.config)())}
     theirs |= held.get("model", {})
     mine, theirs = ({k: today(value) for k, value in of.items()} for of in (mine, theirs))
-    differ = [f"{k} {theirs.get(k)} (here {v})" for k, v in mine.items() if theirs.get(k) != v]
-    if differ:
+    different = [k for k, value in mine.items() if theirs.get(k) != value]
+    # None stands for a size, which may be the other's; the shapes of the weights tell.
+    by_default = all(None in (mine[k], theirs.get(k)) for k in different)
+    if different and not (by_default and _same_shapes(model, content)):
+        differ = [f"{k} {theirs.get(k)} (here {mine[k]})" for k in different]
         raise ValueError(
             f"the checkpoint holds another model: {', '.join(differ[:4])}. Take its own config, or "
             "another checkpoint"
         )
+
+
+def _same_shapes(model: nn.Module, content: Mapping[str, Any]) -> bool:
+    """Return whether a checkpoint's weights have the names and shapes of a network's."""
+    mine, theirs = uncompiled(model).state_dict(), network_weights(content)
+    return {k: tuple(w.shape) for k, w in mine.items()} == {
+        k: tuple(w.shape) for k, w in theirs.items()
+    }
 
 
 def new_content(

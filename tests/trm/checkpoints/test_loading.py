@@ -11,7 +11,13 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from trm import save_model
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, SHIPPED, find_checkpoint, read_task
-from trm.checkpoints.content import load_checkpoint, pack, unpack
+from trm.checkpoints.content import (
+    check_same_network,
+    load_checkpoint,
+    new_content,
+    pack,
+    unpack,
+)
 from trm.checkpoints.loading import load_solver
 from trm.io.files import files_below
 from trm.models import GPT, GPTConfig, RecursiveConfig, TinyRecursiveModel
@@ -265,3 +271,16 @@ def test_the_task_of_a_file_is_read_without_pytorch(checkpoint, tmp_path):
         broken.write_bytes(content)
         assert read_task(broken) == {}
     assert read_task(tmp_path / "nowhere.ckpt") == {}
+
+
+def test_a_size_by_default_is_compared_by_the_shapes_of_weights():
+    wide, narrow = (
+        GPT(GPTConfig(hidden_size=16, num_heads=2, num_layers=1, intermediate_size=size))
+        for size in (64, 32)
+    )
+    content = new_content(wide, Multiplication())
+    content["state_dict"] = {f"model.{name}": w for name, w in wide.state_dict().items()}
+    content[CHECKPOINT_KEY]["model"]["intermediate_size"] = None  # 4 * 16
+    check_same_network(wide, content)
+    with pytest.raises(ValueError, match=r"another model: intermediate_size None \(here 32\)"):
+        check_same_network(narrow, content)

@@ -51,7 +51,7 @@ class State:
     config: str = ""  # SHA-256
     own: dict[str, str] = field(default_factory=dict)  # module of the user's own → SHA-256
     trained: bool = False  # True once training has finished
-    cost: dict[str, float] | None = None  # of training, from `trm.training.callbacks.Cost`
+    cost: dict[str, Any] | None = None  # of training, see `trm.training.callbacks.Cost`
     losses: dict[str, float] = field(default_factory=dict)  # checkpoint → validation loss
     evaluated: dict[str, list[str]] = field(default_factory=dict)  # evaluations, see `Jobs.wanted`
     exported: bool = False  # True once its weights are a file

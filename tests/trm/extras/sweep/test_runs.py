@@ -223,6 +223,15 @@ def test_a_foreign_state_is_refused_and_a_damaged_one_ignored(tmp_path):
     assert Jobs(tmp_path, study).left() == [run]
 
 
+def test_a_sweep_goes_on_after_runs_that_began_with_weights(tmp_path):
+    study = a_study("a")
+    [run] = study.runs()
+    before = {"steps": 3, "samples": 12, "seconds": 0.5}
+    cost = {"flops": 1e9, "samples": 12, "seconds": 0.5, "before": before}
+    write_json(Jobs(tmp_path, study).folder(run) / "state.json", {"trained": True, "cost": cost})
+    assert Jobs(tmp_path, study).states[run].cost == cost
+
+
 @pytest.fixture
 def counted(monkeypatch) -> None:
     """A model of ten parameters a channel of the feed-forward, and a thousand a layer."""
