@@ -27,7 +27,7 @@ from trm.extras.analysis.lens import read_layers, some_steps
 from trm.extras.analysis.pairs import alike
 from trm.extras.analysis.patch import Patching, patch
 from trm.extras.analysis.record import cell_attention
-from trm.extras.analysis.saliency import explain
+from trm.extras.analysis.saliency import POINTS, explain
 from trm.extras.analysis.settled import last_changes
 from trm.figures.row_panels import sample_panels
 from trm.solving.gpt_predictor import GPTPredictor
@@ -195,13 +195,18 @@ def saliency_picture(watched: Watched) -> Figure:
     place = f"canvas row {cell[0] + 1}, column {cell[1] + 1}"
 
     rows = [
-        (name, *(f"{value:.2f}" for value in (score, blank, score - blank, np.nansum(of))))
-        for name, score, blank, of in zip(
-            found.names, found.scores, found.baselines, found.integrated, strict=True
+        (name, *(f"{value:.2f}" for value in (score, blank, score - blank, total)))
+        for name, score, blank, total in zip(
+            found.names, found.scores, found.baselines, found.sums, strict=True
         )
     ]
     columns = ("", "score", "without symbols", "difference", "sum of integrated gradients")
     watched.tables.append((columns, rows, f"{symbol} in {place}: logit less the mean logit"))
+    if found.inexact:
+        watched.sentences.append(
+            f"integrated gradients do not add up to the difference ({', '.join(found.inexact)}): "
+            f"{POINTS} points on the way are too few there, so do not rely on that map"
+        )
     return saliency_figure(found, f"{watched.name}: saliency for {symbol} in {place}")
 
 

@@ -48,6 +48,18 @@ class Saliency:
     scores: np.ndarray  # float32 [N], of the canvas
     baselines: np.ndarray  # float32 [N], of the baseline
 
+    @property
+    def sums(self) -> np.ndarray:
+        """Sums of the integrated gradients, float32 [N]: near ``scores - baselines`` if exact."""
+        return np.nansum(self.integrated, axis=(1, 2))
+
+    @property
+    def inexact(self) -> list[str]:
+        """Names of the steps whose sum is off by more than a tenth of the difference in scores."""
+        differences = self.scores - self.baselines
+        off = abs(self.sums - differences) > 0.1 * np.maximum(abs(differences), 1)
+        return [name for name, is_off in zip(self.names, off, strict=True) if is_off]
+
 
 @standard_settings()
 def explain(

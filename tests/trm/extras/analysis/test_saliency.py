@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -87,6 +89,13 @@ def test_cells_that_are_not_read_have_no_value():
     assert (np.isnan(found.gradient[0]) == (canvas() == BLANK)).all()
     assert (found.integrated[0][canvas() == MASK] == 0).all()
     assert saliency_figure(found, "title").axes
+
+
+def test_steps_with_inexact_integrated_gradients_are_named():
+    found = explain(predictor("trm"), canvas(), CELL, [1, 2], points=64)
+    assert found.sums == pytest.approx(found.scores - found.baselines, rel=0.02, abs=0.02)
+    assert found.inexact == []
+    assert replace(found, scores=found.scores + np.array([0, 2], "float32")).inexact == ["step 2"]
 
 
 def test_only_a_cell_that_is_filled_in_is_explained():
