@@ -209,8 +209,13 @@ def writing(file: Path) -> Iterator[IO[str]]:
 
 
 @contextmanager
-def alone(file: Path) -> Iterator[None]:
+def alone(file: Path, busy: str = "", patience: float = 0) -> Iterator[None]:
     """Lock a file, so that only this process makes it.
+
+    Args:
+        file: it need not exist; its folder does.
+        busy: a sentence for users where another process makes it; empty: that of an ``--output``.
+        patience: seconds to wait for another process.
 
     Raises:
         ValueError: another process makes it.
@@ -218,7 +223,7 @@ def alone(file: Path) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     real = file.resolve()
-    lock = FileLock(real.with_name(f".{real.name}.lock"), blocking=False)
+    lock = FileLock(real.with_name(f".{real.name}.lock"), timeout=patience)
     try:
         with lock:
             try:
@@ -227,7 +232,8 @@ def alone(file: Path) -> Iterator[None]:
                 Path(lock.lock_file).unlink(missing_ok=True)
     except Timeout:
         raise ValueError(
-            f"another process is at work on {file}: let it finish, or choose another --output"
+            busy
+            or f"another process is at work on {file}: let it finish, or choose another --output"
         ) from None
 
 

@@ -42,6 +42,7 @@ from trm.training.loggers import (
     begin_runs,
     give_ids,
     keep_tables,
+    lock_run,
     share_version,
     wait_for_next_second,
 )
@@ -241,6 +242,7 @@ class TrainingCLI(LightningCLI):
             share_version(trainer.loggers)
             add_table(trainer)
             if self.goes_on and trainer.is_global_zero:
+                lock_run(trainer.loggers).close()  # refuses a run that is still trained
                 keep_tables(trainer.loggers, self.content["global_step"])
                 wait_for_next_second(trainer.loggers)
         return trainer

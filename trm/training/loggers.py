@@ -13,6 +13,7 @@ import re
 import time
 import warnings
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,12 @@ from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from lightning.pytorch.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities import rank_zero_only
 
+from trm.io.files import alone
+from trm.training.runs import CONFIG
+
 _SECOND = re.compile(r"events\.out\.tfevents\.(\d+)")
+# Seconds for a killed process, whose workers hold its lock until they notice that it is gone.
+_PATIENCE = 10
 IDS = "trm.loggers"  # entry of a checkpoint: the id of its run, by logger class
 # Settings with such an id.
 _ID_SETTINGS = {"WandbLogger": "id", "MLFlowLogger": "run_id", "TrackioLogger": "run"}
@@ -122,6 +128,20 @@ def begin_runs(loggers: Sequence[Logger]) -> None:
                 f"{why}. Log in to its service, or log offline (for W&B WANDB_MODE=offline), or "
                 "leave this logger out of trainer.logger"
             ) from error
+
+
+def lock_run(loggers: Sequence[Logger]) -> ExitStack:
+    """Lock a run's folder until the result is closed, so that no other process trains there too.
+
+    Raises:
+        ValueError: another process trains there.
+    """
+    lock = ExitStack()
+    if loggers and isinstance(first := loggers[0], TensorBoardLogger | CSVLogger):
+        busy = f"another process trains in {first.log_dir}: let it finish, or begin a new run"
+        with suppress(NotImplementedError):  # a file system without locks
+            lock.enter_context(alone(Path(first.log_dir, CONFIG), busy, _PATIENCE))
+    return lock
 
 
 def wait_for_next_second(loggers: Sequence[Logger]) -> None:

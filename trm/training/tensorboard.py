@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from trm.io.files import write_text
 from trm.released import today
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.configs import check_range
-from trm.training.loggers import IDS, run_ids, without_run
+from trm.training.loggers import IDS, lock_run, run_ids, without_run
 from trm.training.negatives import SamplesWithNegatives
 from trm.training.runs import CONFIG
 from trm.training.samples import RowStepSamples
@@ -92,7 +93,8 @@ class SavedConfig(SaveConfigCallback):
 
     The file contains no checkpoint, version or id of a logger, so that it begins a new run if used
     again. TensorBoard compares its settings with those of other runs. The curves of a resumed run
-    continue from its checkpoint; later values of the interrupted run are dropped.
+    continue from its checkpoint; later values of the interrupted run are dropped. No other process
+    can train in its folder at the same time.
 
     Args:
         arguments: of Lightning's callback: parser and config.
@@ -102,12 +104,19 @@ class SavedConfig(SaveConfigCallback):
     def __init__(self, *arguments: Any, values: dict[str, Any]) -> None:
         super().__init__(*arguments)
         self._values = without_run(values)
+        self._lock = ExitStack()  # of the run's folder, while it is trained
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         text = yaml.dump(self._values, Dumper=DUMPER, sort_keys=False, allow_unicode=True)
         self._text = "".join(f"# {line}\n" for line in self.parser.dump_header or ()) + text
         if self.config.ckpt_path:
             self._text = f"# went on from {self.config.ckpt_path}\n{self._text}"
+
+    def teardown(self, *args: Any, **more: Any) -> None:
+        self._lock.close()
+
+    def on_exception(self, *args: Any, **more: Any) -> None:
+        self._lock.close()
 
     def on_save_checkpoint(self, trainer: L.Trainer, _: Any, checkpoint: dict[str, Any]) -> None:
         checkpoint[CONFIG_KEY] = self._values
@@ -121,6 +130,7 @@ class SavedConfig(SaveConfigCallback):
         if not trainer.is_global_zero:
             return
         folder.mkdir(parents=True, exist_ok=True)
+        self._lock = lock_run(trainer.loggers)
         write_text(folder / CONFIG, self._text)
         # Without the summaries of an experiment TensorBoard finds differing settings itself.
         _, settings, _ = hparams(hyperparameters(self._values), {})

@@ -20,6 +20,7 @@ from trm.training.loggers import (
     begin_runs,
     give_ids,
     keep_tables,
+    lock_run,
     run_ids,
     wait_for_next_second,
     without_run,
@@ -124,6 +125,15 @@ def test_a_run_resumes_after_the_second_of_its_earlier_events(tmp_path, monkeypa
     (tmp_path / f"events.out.tfevents.{second}.host.1.9").touch()
     wait_for_next_second([TensorBoardLogger(tmp_path, name="", version="")])
     assert waited == pytest.approx(slept)
+
+
+def test_a_run_that_is_still_trained_is_not_resumed(command, debug, halves, monkeypatch):
+    monkeypatch.setattr("trm.training.loggers._PATIENCE", 0)
+    before = files(halves)
+    with lock_run([TensorBoardLogger(halves / "runs", name="debug", version=0)]):
+        ran = command("fit", *debug, *LONGER, *LAST, folder=halves, code=2)
+    assert "another process trains in runs/debug/version_0" in ran.err
+    assert files(halves) == before
 
 
 def test_a_resumed_run_uses_and_prints_the_settings_of_its_call(command, debug, halves):
