@@ -260,10 +260,11 @@ class TrainingCLI(LightningCLI):
         except Exception:
             begun = self.trainer.fit_loop.epoch_loop.total_batch_idx >= 0
             if self.new_folders and not begun and self.trainer.is_global_zero:
-                shutil.rmtree(self.new_folders[0], ignore_errors=True)
-                for folder in self.new_folders[1:]:
-                    with suppress(OSError):  # it is not empty
-                        folder.rmdir()
+                with suppress(ValueError), lock_run(self.trainer.loggers):  # else it is another's
+                    shutil.rmtree(self.new_folders[0], ignore_errors=True)
+                    for folder in self.new_folders[1:]:
+                        with suppress(OSError):  # it is not empty
+                            folder.rmdir()
             raise
 
     def before_fit(self) -> None:

@@ -2,6 +2,7 @@ import csv
 import json
 import shutil
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -134,6 +135,25 @@ def test_a_run_that_is_still_trained_is_not_resumed(command, debug, halves, monk
         ran = command("fit", *debug, *LONGER, *LAST, folder=halves, code=2)
     assert "another process trains in runs/debug/version_0" in ran.err
     assert files(halves) == before
+
+
+def test_a_folder_that_another_new_run_has_taken_is_left_to_it(
+    command, debug, tmp_path, monkeypatch
+):
+    """It took the folder after this run had chosen the same one."""
+    other = ExitStack()
+
+    def lock_second(loggers) -> ExitStack:
+        (tmp_path / RUN).mkdir(parents=True, exist_ok=True)
+        other.push(lock_run(loggers))
+        return lock_run(loggers)
+
+    monkeypatch.setattr("trm.training.loggers._PATIENCE", 0)
+    monkeypatch.setattr("trm.training.tensorboard.lock_run", lock_second)
+    with other:
+        ran = command("fit", *debug, folder=tmp_path, code=2)
+        assert "another process trains in runs/debug/version_0" in ran.err
+        assert (tmp_path / RUN).is_dir()
 
 
 def test_a_resumed_run_uses_and_prints_the_settings_of_its_call(command, debug, halves):
